@@ -129,11 +129,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         let namespace = SharedNamespace::unchecked(database.shared_name().clone(), name.into());
         let defaults = match options == CollectionOptions::default() {
             true => database.shared_defaults().clone(),
-            false => Arc::new(database.shared_defaults().with(
-                options.selection_criteria,
-                options.read_concern,
-                options.write_concern,
-            )),
+            false => Arc::new(database.shared_defaults().with(options.into())),
         };
         Self {
             client: database.client().clone(),

@@ -20,10 +20,12 @@ use std::{
 /// balancer, a cursor pins a connection until it is exhausted, closed or dropped ([LB-30]).
 ///
 /// The time limit of the call that opened the cursor applies to that call and to all batches
-/// together. The limit is that of [`Find::timeout`](crate::Find::timeout) or
+/// together. With [`TimeoutMode::Iteration`](crate::options::TimeoutMode::Iteration), and for
+/// tailable cursors, it applies to the call and then to each [`next`](Self::next). The limit is
+/// that of [`Find::timeout`](crate::Find::timeout) or
 /// [`Aggregate::timeout`](crate::Aggregate::timeout), or else `timeoutMS` of the client. After the
-/// limit, [`next`](Self::next) returns the documents that were fetched before and then a timeout
-/// error. [`close`](Self::close) has its own limit.
+/// limit, `next` returns the documents that were fetched before and then a timeout error.
+/// [`close`](Self::close) has its own limit.
 ///
 /// A cursor keeps its client open. If a cursor is dropped early, `killCursors` is sent in the
 /// background, with a limit of five seconds.
@@ -213,6 +215,17 @@ impl<R: Runtime> Batches<R> {
 
 impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     fn poll_document(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
+        self.poll_some(context, false)
+    }
+
+    /// Polls the next document, for which one batch is fetched at most if `fetches_one` is true.
+    fn poll_some(
+        &mut self,
+        context: &mut Context<'_>,
+        fetches_one: bool,
+    ) -> Poll<Option<Result<T, Error>>> {
+        let cursor = self.batches.fetch.program_mut();
+        cursor.set_fetches_one(fetches_one);
         match ready!(self.batches.poll(context)) {
             Err(error) => Poll::Ready(Some(Err(error))),
             Ok(false) => Poll::Ready(None),
@@ -239,6 +252,27 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     /// ([`Find::timeout`](crate::Find::timeout)), or drop a cursor that is not needed any more.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
+    }
+
+    /// Returns the next document, for which it fetches one batch at most. `None` if that batch is
+    /// empty, and at the end. This is for tailable cursors, whose [`next`](Self::next) waits until
+    /// there is a document. Fails and can be dropped like `next`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}, options::CursorType};
+    /// # async fn example<R: Runtime>(log: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut lines = log.find(doc! {}).cursor_type(CursorType::TailableAwait).await?;
+    /// while let Some(line) = lines.next_if_any().await? {
+    ///     println!("{line}");
+    /// }
+    /// println!("no news, so there is time for something else");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_if_any(&mut self) -> Result<Option<T>, Error> {
+        poll_fn(|context| self.poll_some(context, true))
+            .await
+            .transpose()
     }
 
     /// Returns all remaining documents as a list, or the first error.

@@ -48,11 +48,7 @@ impl<R: Runtime> Database<R> {
     pub(crate) fn new(client: Client<R>, name: &str, options: DatabaseOptions) -> Self {
         let defaults = match options == DatabaseOptions::default() {
             true => client.defaults().clone(),
-            false => Arc::new(client.defaults().with(
-                options.selection_criteria,
-                options.read_concern,
-                options.write_concern,
-            )),
+            false => Arc::new(client.defaults().with(options.into())),
         };
         Self {
             client,

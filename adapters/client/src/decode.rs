@@ -15,7 +15,7 @@ use onionskin_core::{
     },
 };
 use serde::de::DeserializeOwned;
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc};
 
 /// The decoder of `insert_one`, with the `_id` of the inserted document.
 #[derive(Debug)]
@@ -311,31 +311,29 @@ impl Decode for WholeReply {
 pub(crate) struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,
-    pub(crate) batch_size: Option<u32>,
-    pub(crate) max_await_time: Option<Duration>,
-    pub(crate) comment: Option<Bson>,
     pub(crate) marker: PhantomData<fn() -> T>,
 }
 
 impl<R: Runtime, T> OpenCursor<R, T> {
+    pub(crate) fn new(client: &Client<R>, database: &Arc<str>) -> Self {
+        Self {
+            client: client.clone(),
+            database: database.clone(),
+            marker: PhantomData,
+        }
+    }
+
     /// Returns the decoder of a cursor with documents of another type.
     pub(crate) fn with_type<U>(self) -> OpenCursor<R, U> {
         OpenCursor {
             client: self.client,
             database: self.database,
-            batch_size: self.batch_size,
-            max_await_time: self.max_await_time,
-            comment: self.comment,
             marker: PhantomData,
         }
     }
 
-    fn open(&mut self, exchange: &mut Exchange) -> Result<operation::Cursor, Error> {
-        let mut cursor = operation::Cursor::from_exchange(exchange, self.database.clone())?;
-        cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
-        cursor.set_max_await_time(self.max_await_time);
-        cursor.set_comment(self.comment.take());
-        Ok(cursor)
+    fn open(&self, exchange: &mut Exchange) -> Result<operation::Cursor, Error> {
+        operation::Cursor::from_exchange(exchange, self.database.clone())
     }
 }
 

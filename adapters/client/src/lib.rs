@@ -154,7 +154,7 @@ pub mod options {
             TimeseriesOptions, UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
             UpdateSearchIndexOptions, ValidationAction, ValidationLevel, WriteModel,
         },
-        operation::{ClusterTime, SessionOptions},
+        operation::{ClusterTime, SessionOptions, TimeoutMode},
         options::{
             Acknowledgment, AuthMechanism, AwsCredentialProvider, AwsCredentials, CallbackError,
             CallbackFuture, CanonicalizeHostName, ClientOptions, Collation, CollationAlternate,

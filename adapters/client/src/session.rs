@@ -107,6 +107,18 @@ impl<R: Runtime> ClientSession<R> {
         self.times().snapshot
     }
 
+    /// True if a command of the session got no reply, for example after a network error: the server
+    /// may still work on it. The id of such a session is not used again after its end (Driver
+    /// Sessions Specification, *Server Session Pool*).
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.client
+            .shared()
+            .lock()
+            .core
+            .is_session_dirty(self.session)
+    }
+
     fn times(&self) -> SessionTimes {
         let inner = self.client.shared().lock();
         inner.core.session_times(self.session).unwrap_or_default()

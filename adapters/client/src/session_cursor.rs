@@ -126,6 +126,16 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
         }
     }
 
+    /// Returns the next document, for which it fetches one batch at most, as
+    /// [`Cursor::next_if_any`]. Fails also for another session than that of the call.
+    pub async fn next_if_any(
+        &mut self,
+        session: &mut ClientSession<R>,
+    ) -> Result<Option<T>, Error> {
+        self.check(session)?;
+        self.cursor.next_if_any().await
+    }
+
     /// Returns the documents as a stream, which borrows the session.
     pub fn stream<'a>(
         &'a mut self,

@@ -67,6 +67,9 @@ impl BulkWriteError {
 
 impl fmt::Display for BulkWriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("an error ended it early; see the cause of this one");
+        }
         let (errors, concerns) = (self.write_errors.len(), self.write_concern_errors.len());
         write!(
             f,

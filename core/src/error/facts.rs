@@ -112,10 +112,12 @@ impl Error {
 
     /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
     /// with the command. So a failed server selection counts if the operation
-    /// [waited](Self::waited) for a server.
+    /// [waited](Self::waited) for a server, and a bulk write if a deadline ended it early.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        self.waited().is_some() || self.is_deadline()
+        let ended_bulk_write = matches!(self.kind(), ErrorKind::BulkWrite(_));
+        let cause = self.fields.cause.as_ref().filter(|_| ended_bulk_write);
+        self.waited().is_some() || self.is_deadline() || cause.is_some_and(Self::is_timeout)
     }
 
     /// True if a deadline passed other than that of server selection.

@@ -1,8 +1,8 @@
 //! Commands, before a server and a connection are selected for them.
 
 use super::{
-    CursorResources, DocumentList, ExchangeState, Operation, OperationId, OperationList, Pin,
-    PinId, PinUse, Portion, RetryState, SelectionState, documents::Sequence,
+    CursorResources, CursorSettings, DocumentList, ExchangeState, Operation, OperationId,
+    OperationList, Pin, PinId, PinUse, Portion, RetryState, SelectionState, documents::Sequence,
 };
 use crate::{
     address::Address,
@@ -130,6 +130,10 @@ pub(crate) struct Request {
     pub(crate) max_time_ms: Option<i32>,
     /// The field `rawData`, which only servers from 8.2 on get; `None` for none.
     pub(crate) raw_data: Option<bool>,
+    /// The part of the command that servers before 4.4 do not know; `None` if there is none.
+    pub(crate) needs_4_4: Option<&'static str>,
+    /// The settings of the cursor that the command opens or reads; `None` for other commands.
+    pub(crate) cursor: Option<Box<CursorSettings>>,
     /// The session and the pin to give back before the command begins.
     pub(crate) released: Option<Box<CursorResources>>,
 }
@@ -227,6 +231,8 @@ impl Command {
                     portion: None,
                     max_time_ms: None,
                     raw_data: None,
+                    needs_4_4: None,
+                    cursor: None,
                     released: None,
                 },
                 retry: RetryState::default(),
@@ -290,11 +296,6 @@ impl Command {
     pub fn set_max_time(&mut self, time: Option<Duration>) {
         let millis = time.map(|time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
         self.0.request.max_time_ms = millis;
-    }
-
-    /// Sets the field `rawData`, which is sent to servers from 8.2 on only (CRUD, *API*).
-    pub(crate) fn set_raw_data(&mut self, raw_data: Option<bool>) {
-        self.0.request.raw_data = raw_data;
     }
 
     /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command

@@ -1,10 +1,11 @@
 //! Cursors: batches of documents, and the commands that fetch the next batch or close the cursor.
 
 use super::{
-    Abandoned, Batch, Command, CommandKind, CursorResources, Exchange, Pin, Program, RawBatch,
-    Reply, SessionUse, Step,
+    Abandoned, Batch, Command, CommandKind, CursorResources, CursorSettings, Exchange, Pin,
+    Program, RawBatch, Reply, SessionUse, Step,
     batch::{Parsed, parse},
     kill_cursors::kill,
+    request::WIRE_VERSION_4_4,
 };
 use crate::{
     address::Address,
@@ -14,7 +15,7 @@ use crate::{
     session::SessionId,
     time::Instant,
 };
-use bson::{Bson, RawDocument, RawDocumentBuf, Timestamp};
+use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
@@ -30,9 +31,6 @@ pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// hold the connection forever behind a load balancer, where no monitor detects the hang. Not an
 /// option.
 pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
-
-/// The wire version of MongoDB 4.4, from which on a `getMore` has a comment.
-const WIRE_VERSION_4_4: i32 = 9;
 
 /// A cursor of a server, with its current batch and the session and pin that it keeps.
 ///
@@ -56,6 +54,8 @@ pub struct Cursor {
     /// The pin of the connection that reaches the server's cursor; `None` without a load balancer,
     /// and once the cursor is exhausted or ended.
     pin: Option<Pin>,
+    /// True if the cursor fetches one batch at most when it runs.
+    fetches_one: bool,
     /// True after an error of a `getMore`: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
@@ -65,17 +65,15 @@ pub struct Cursor {
     resume_token: Option<RawDocumentBuf>,
     /// The `operationTime` of the last reply that had one.
     operation_time: Option<Timestamp>,
-    batch_size: Option<i32>,
-    max_await_time: Option<Duration>,
-    /// The comment of each `getMore`, if the server takes one.
-    comment: Option<Bson>,
+    settings: CursorSettings,
+    /// The number of documents that were read, if `settings` has a limit.
+    read: u64,
     /// True if the server takes the field `comment` in a `getMore`.
     takes_comment: bool,
     /// The time limit of the command that opened the cursor; zero or `None` means no limit.
     timeout: Option<Duration>,
-    /// The time by which all batches must have been fetched; `None` without a time limit. The limit
-    /// begins with the command that opened the cursor and covers every `getMore` (`timeoutMode` is
-    /// `CURSOR_LIFETIME`).
+    /// The time by which all batches must have been fetched; `None` without a time limit, and if
+    /// the limit applies per iteration.
     deadline: Option<Instant>,
 }
 
@@ -130,6 +128,8 @@ impl Cursor {
         let server = exchange.facts().address.clone();
         let timeout = exchange.operation.request.timeout;
         let deadline = exchange.operation.deadline;
+        let settings = exchange.operation.request.cursor.take();
+        let settings = settings.map_or_else(CursorSettings::default, |settings| *settings);
         let Some(reply) = exchange.take_reply() else {
             let message = "the command has no reply, so it opens no cursor";
             return Err(Error::protocol(message));
@@ -137,8 +137,9 @@ impl Cursor {
         let session = exchange.operation.request.session;
         match Self::open(reply, database, server, session) {
             Ok(mut cursor) => {
+                cursor.settings = settings;
                 cursor.timeout = timeout;
-                cursor.deadline = deadline;
+                cursor.deadline = deadline.filter(|_| !cursor.settings.is_per_iteration());
                 cursor.takes_comment = exchange.facts().max_wire_version >= WIRE_VERSION_4_4;
                 cursor.is_explicit = exchange.operation.request.is_explicit;
                 if cursor.is_open() {
@@ -164,36 +165,30 @@ impl Cursor {
             session: None,
             is_explicit: false,
             pin: None,
+            fetches_one: false,
             is_failed: false,
             batch: Batch::EMPTY,
             has_whole: None,
             resume_token: None,
             operation_time: None,
-            batch_size: None,
-            max_await_time: None,
-            comment: None,
+            settings: CursorSettings::default(),
+            read: 0,
             takes_comment: false,
             timeout: None,
             deadline: None,
         }
     }
 
-    /// Sets the maximum number of documents per batch for all further batches. `None`, zero and
-    /// negative numbers leave the choice to the server.
-    pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
-        self.batch_size = batch_size;
+    /// Replaces the settings, which are those of the command that opened the cursor.
+    pub fn set_settings(&mut self, settings: CursorSettings) {
+        self.settings = settings;
     }
 
-    /// Sets how long the server waits for new documents before it answers a `getMore`. `None`
-    /// leaves the choice to the server.
-    pub fn set_max_await_time(&mut self, time: Option<Duration>) {
-        self.max_await_time = time;
-    }
-
-    /// Sets the `comment` of each `getMore`, which is that of the command that opened the cursor.
-    /// Servers before 4.4 take none, and get none (CRUD, *API*).
-    pub fn set_comment(&mut self, comment: Option<Bson>) {
-        self.comment = comment;
+    /// Sets whether the cursor fetches one batch at most when it runs, also if that one is empty,
+    /// as the batches of a tailable cursor can be. By default it fetches batches until one has a
+    /// document.
+    pub fn set_fetches_one(&mut self, fetches_one: bool) {
+        self.fetches_one = fetches_one;
     }
 
     /// Makes the cursor give whole batches instead of documents: each reply of the server is a
@@ -207,7 +202,13 @@ impl Cursor {
     pub fn take_raw_batch(&mut self) -> Option<RawBatch> {
         let has_batch = self.has_whole.as_mut().is_some_and(std::mem::take);
         let batch = has_batch.then(|| std::mem::replace(&mut self.batch, Batch::EMPTY));
-        batch.and_then(Batch::into_raw)
+        let batch = batch.and_then(Batch::into_raw);
+        if self.settings.limit.is_some()
+            && let Some(Ok(documents)) = batch.as_ref().map(RawBatch::doc_slices)
+        {
+            self.read += documents.into_iter().count() as u64;
+        }
+        batch
     }
 
     /// True if the current batch has a document that was not read or, for a cursor of whole
@@ -221,7 +222,9 @@ impl Cursor {
     /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
     #[inline]
     pub fn advance(&mut self) -> Option<Result<(), Error>> {
-        self.batch.advance()
+        let next = self.batch.advance();
+        self.read += u64::from(next.is_some());
+        next
     }
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) has moved, which are
@@ -318,16 +321,15 @@ impl Cursor {
         let mut body = command.body();
         body.i64("getMore", self.id)
             .str("collection", &self.collection);
-        if let Some(size) = self.batch_size.filter(|&size| size > 0) {
+        if let Some(size) = self.next_batch_size() {
             body.i32("batchSize", size);
         }
-        if let Some(time) = self.max_await_time {
-            body.i64(
-                "maxTimeMS",
-                i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
-            );
-        }
-        if let Some(comment) = self.comment.as_ref().filter(|_| self.takes_comment) {
+        if let Some(comment) = self
+            .settings
+            .comment
+            .as_ref()
+            .filter(|_| self.takes_comment)
+        {
             // A value that cannot be encoded is left out whole. A command that has it fails.
             let mut element = Vec::new();
             let mut one = DocumentWriter::bare(&mut element);
@@ -344,8 +346,21 @@ impl Cursor {
             (Some(session), false) => SessionUse::Kept(session),
             (Some(session), true) => SessionUse::Explicit(session),
         });
+        command.set_max_time(self.settings.max_await_time);
         command.set_limits(self.timeout, self.deadline);
         Some(command)
+    }
+
+    /// Returns the `batchSize` of the next `getMore`: that of the call, or what is left of its
+    /// limit if that is less (find, getMore and killCursors, *getMore*).
+    fn next_batch_size(&self) -> Option<i32> {
+        let size = self.settings.batch_size.filter(|&size| size > 0)?;
+        let left = self
+            .settings
+            .limit
+            .map(|limit| limit.saturating_sub(self.read));
+        let left = left.filter(|&left| left > 0).unwrap_or(u64::MAX);
+        i32::try_from(u64::from(size).min(left)).ok()
     }
 
     /// Reads the next batch from the reply that an exchange has received. An exhausted cursor gives
@@ -441,6 +456,7 @@ impl Program for Cursor {
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<bool> {
         match self.take_batch(exchange) {
+            Ok(()) if self.fetches_one => Step::Done(Ok(self.has_next())),
             Ok(()) => self.start(),
             Err(error) => self.handle_error(error),
         }

@@ -3,11 +3,8 @@
 
 use super::{
     Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Reply,
-    Request, SessionReadConcern,
-    command_events::Observation,
-    documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
-    reply::Received,
-    request::write_body,
+    Request, SessionReadConcern, command_events::Observation, documents::limit_exceeded,
+    reply::Received, request::write_body,
 };
 use crate::{
     compression::{Workspace, is_compressible},
@@ -427,8 +424,8 @@ impl Exchange {
         }
     }
 
-    /// Appends the request to the output of the connection. Appends nothing and fails if the
-    /// request exceeds a limit of the server, or if its documents are not valid BSON.
+    /// Appends the request to the output of the connection. Appends nothing and fails if it exceeds
+    /// a limit of the server, or if its documents are not valid BSON.
     fn write_request(&mut self) -> Result<(), Error> {
         let request = match &mut self.operation.exchange.ping {
             Some(ping) => &mut **ping,
@@ -438,12 +435,7 @@ impl Exchange {
         let Established {
             transport, facts, ..
         } = &mut *self.lease;
-        let body = request.elements.len();
-        let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
-        if body > max_body {
-            let what = "the size of a command's document in bytes";
-            return Err(limit_exceeded(what, max_body, body));
-        }
+        request.check_server(facts)?;
         let flags = if request.acknowledged {
             Flags::default()
         } else {

@@ -28,8 +28,9 @@ impl Operation {
     }
 
     /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
-    /// round trip time of the server (SEL-59). Without a deadline, and for a `getMore`, there is no
-    /// `maxTimeMS`.
+    /// round trip time of the server (SEL-59). Without a deadline, and for a cursor that is limited
+    /// per iteration, there is none. In a `getMore` it is the time that the cursor awaits new
+    /// documents, if that is shorter.
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.
@@ -55,13 +56,20 @@ impl Operation {
         // `maxTimeMS: 0` would mean no limit. Servers refuse a value that is not an `i32`, so a
         // larger value is not sent.
         let millis = (left - trip).as_millis().max(1);
-        let takes_limit = !self.is_get_more();
-        self.request.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);
+        let millis = i32::try_from(millis).ok();
+        self.request.max_time_ms = match self.is_get_more() {
+            // The server is to wait for new documents no longer than the operation.
+            true => self
+                .request
+                .max_time_ms
+                .map(|wait| wait.min(millis.unwrap_or(wait))),
+            false => millis.filter(|_| !self.request.omits_max_time()),
+        };
         Ok(())
     }
 
     /// True for the `getMore` of a cursor. In a `getMore`, `maxTimeMS` limits how long the server
-    /// waits for new documents, so the cursor sets this field.
+    /// waits for new documents.
     fn is_get_more(&self) -> bool {
         self.request.kind == CommandKind::CursorFollowUp && self.request.name() == "getMore"
     }

@@ -1,9 +1,14 @@
 //! The request of an attempt: as the body of its message, and as one document for command events.
 
-use super::{CommandKind, ReadConcernUse, Request, SessionReadConcern, exchange::Context};
+use super::{
+    Command, CommandKind, ReadConcernUse, Request, SessionReadConcern,
+    documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
+    exchange::Context,
+};
 use crate::{
     bson::DocumentWriter,
     connection::ConnectionFacts,
+    error::Error,
     hello::ServerApiFields,
     selection::{read_preference_to_send, write_read_preference},
 };
@@ -11,6 +16,49 @@ use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 
 /// The wire version of server 8.2, from which on servers know the field `rawData`.
 const WIRE_VERSION_8_2: i32 = 27;
+
+/// The wire version of MongoDB 4.4, from which on servers know the comment of a `getMore` and the
+/// hint of a delete.
+pub(super) const WIRE_VERSION_4_4: i32 = 9;
+
+impl Command {
+    /// Sets the field `rawData`, which is sent to servers from 8.2 on only (CRUD, *API*).
+    pub(crate) fn set_raw_data(&mut self, raw_data: Option<bool>) {
+        self.0.request.raw_data = raw_data;
+    }
+
+    /// Makes the command fail before anything is sent if its server is older than 4.4. `what` names
+    /// the part of the command that such servers do not know.
+    pub(crate) fn need_4_4(&mut self, what: &'static str) {
+        self.0.request.needs_4_4 = Some(what);
+    }
+
+    /// Makes a write with a hint that has no reply need a server of 4.4: an older one could not
+    /// report that it takes no hint (CRUD, *Options*).
+    pub(crate) fn need_hint(&mut self, has_hint: bool) {
+        if has_hint && !self.0.request.acknowledged {
+            self.need_4_4("a hint in an unacknowledged write (w: 0)");
+        }
+    }
+}
+
+impl Request {
+    /// Fails if the server is too old for the command, or takes no document of its size.
+    pub(super) fn check_server(&self, facts: &ConnectionFacts) -> Result<(), Error> {
+        let is_old = facts.max_wire_version < WIRE_VERSION_4_4;
+        if let Some(what) = self.needs_4_4.filter(|_| is_old) {
+            let message = format!("{what} needs a server from 4.4 on; leave it out");
+            return Err(Error::argument(message));
+        }
+        let body = self.elements.len();
+        let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
+        if body > max_body {
+            let what = "the size of a command's document in bytes";
+            return Err(limit_exceeded(what, max_body, body));
+        }
+        Ok(())
+    }
+}
 
 /// Writes the elements of the command, then the fields that depend on the attempt. The command name
 /// stays the first key (MSG-13).

@@ -340,10 +340,14 @@ impl fmt::Display for ReadPreference {
     }
 }
 
-/// The serde form of a read preference: `{ mode, tags, maxStalenessSeconds, hedge }`.
+/// The serde form of a read preference: `{ mode, tags, maxStalenessSeconds, hedge }`. `tagSets` is
+/// read as `tags`.
 #[derive(Serialize, Deserialize)]
 struct Form {
     mode: String,
+    /// The tag sets by the name that they have in options of other drivers, for reading only.
+    #[serde(rename = "tagSets", default, skip_serializing)]
+    tag_sets: Option<Vec<Tags>>,
     #[serde(flatten)]
     options: ReadPreferenceOptions,
 }
@@ -352,6 +356,7 @@ impl Serialize for ReadPreference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Form {
             mode: self.mode().name().to_owned(),
+            tag_sets: None,
             options: self.options().cloned().unwrap_or_default(),
         }
         .serialize(serializer)
@@ -361,7 +366,12 @@ impl Serialize for ReadPreference {
 /// Fails for an unknown mode, and for the mode primary with options.
 impl<'de> Deserialize<'de> for ReadPreference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Form { mode, options } = Form::deserialize(deserializer)?;
+        let Form {
+            mode,
+            tag_sets,
+            mut options,
+        } = Form::deserialize(deserializer)?;
+        options.tag_sets = options.tag_sets.or(tag_sets);
         let known = ReadMode::ALL
             .into_iter()
             .find(|known| known.name().eq_ignore_ascii_case(&mode));

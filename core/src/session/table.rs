@@ -129,6 +129,13 @@ impl Sessions {
         }
     }
 
+    /// True if the session is in use and [dirty](Self::mark_dirty).
+    #[must_use]
+    pub fn is_dirty(&self, id: SessionId) -> bool {
+        let slot = self.used.find(id.number, Slot(id.slot));
+        slot.is_some_and(|slot| self.used.get(slot).session.is_dirty())
+    }
+
     /// Ends the use of a session by its holder. The session is put back once no command runs in it,
     /// unless it is dirty or about to end. Does nothing if the session is not in use.
     pub fn end(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {

@@ -122,14 +122,7 @@ impl<R: Runtime, U, S> Aggregate<R, U, S> {
                 (command, name)
             }
         };
-        let opener = OpenCursor {
-            client: self.client.clone(),
-            database: database.clone(),
-            batch_size: options.batch_size,
-            max_await_time: options.max_await_time,
-            comment: options.comment.clone(),
-            marker: PhantomData,
-        };
+        let opener = OpenCursor::new(&self.client, database);
         (command, opener)
     }
 }

@@ -89,14 +89,7 @@ impl<R: Runtime, T, S> Find<'_, R, T, S> {
         let command = namespace.and_then(|namespace| {
             crud::find(namespace, &self.filter, options, self.collection.defaults())
         });
-        let opener = OpenCursor {
-            client: self.collection.client().clone(),
-            database: self.collection.shared_database().clone(),
-            batch_size: options.batch_size,
-            max_await_time: options.await_time(),
-            comment: options.comment.clone(),
-            marker: PhantomData,
-        };
+        let opener = OpenCursor::new(self.collection.client(), self.collection.shared_database());
         (command, opener)
     }
 }

@@ -139,15 +139,10 @@ impl<R: Runtime, T, S> ListIndexes<'_, R, T, S> {
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, IndexModel>) {
         let options = ListIndexesOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
-        let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
-        let opener = OpenCursor {
-            client: self.client().clone(),
-            database: self.collection.shared_database().clone(),
-            batch_size: options.batch_size,
-            max_await_time: None,
-            comment: options.comment.clone(),
-            marker: PhantomData,
-        };
+        let command = namespace.and_then(|namespace| {
+            crud::list_indexes(namespace, options, self.collection.defaults())
+        });
+        let opener = OpenCursor::new(self.client(), self.collection.shared_database());
         (command, opener)
     }
 }
@@ -164,11 +159,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexNames<'_, R, T> {
     fn into_future(self) -> Self::IntoFuture {
         let options = ListIndexesOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
-        let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
+        let command = namespace.and_then(|namespace| {
+            crud::list_indexes(namespace, options, self.collection.defaults())
+        });
         let command = UsedSession::apply(self.session, command);
         let database = self.collection.shared_database().clone();
-        let names = crud::Names::new(database, command, options.batch_size);
-        let names = names.with_comment(options.comment.clone());
+        let names = crud::Names::new(database, command);
         let names = names.of_what_may_be_missing();
         ListIndexNamesFuture(Execution::new(self.collection.client().clone(), names))
     }

@@ -183,18 +183,14 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
     ) {
         let options = ListCollectionsOptions::or_unset(self.options.as_deref());
         let name = self.database.shared_name();
-        let opener = OpenCursor {
-            client: self.client().clone(),
-            database: name.clone(),
-            batch_size: options.batch_size,
-            max_await_time: None,
-            // A `getMore` has no comment (Enumerating Collections, *listCollections Database
-            // Command*).
-            comment: None,
-            marker: PhantomData,
-        };
+        let opener = OpenCursor::new(self.client(), name);
         (
-            crud::list_collections(name, Listed::Everything, options),
+            crud::list_collections(
+                name,
+                Listed::Everything,
+                options,
+                self.database.shared_defaults(),
+            ),
             opener,
         )
     }
@@ -213,9 +209,14 @@ impl<R: Runtime> IntoFuture for ListCollectionNames<'_, R> {
     fn into_future(self) -> Self::IntoFuture {
         let options = ListCollectionsOptions::or_unset(self.options.as_deref());
         let name = self.database.shared_name();
-        let command = crud::list_collections(name, Listed::Names, options);
+        let command = crud::list_collections(
+            name,
+            Listed::Names,
+            options,
+            self.database.shared_defaults(),
+        );
         let command = UsedSession::apply(self.session, command);
-        let names = crud::Names::new(name.clone(), command, options.batch_size);
+        let names = crud::Names::new(name.clone(), command);
         ListCollectionNamesFuture(Execution::new(self.database.client().clone(), names))
     }
 }
@@ -232,7 +233,7 @@ impl<R: Runtime> IntoFuture for ListDatabases<'_, R> {
 
     fn into_future(self) -> Self::IntoFuture {
         let options = ListDatabasesOptions::or_unset(self.options.as_deref());
-        let command = crud::list_databases(Listed::Everything, options);
+        let command = crud::list_databases(Listed::Everything, options, self.client.defaults());
         ListDatabasesFuture(single(self.client, self.session, command, Databases))
     }
 }
@@ -249,7 +250,7 @@ impl<R: Runtime> IntoFuture for ListDatabaseNames<'_, R> {
 
     fn into_future(self) -> Self::IntoFuture {
         let options = ListDatabasesOptions::or_unset(self.options.as_deref());
-        let command = crud::list_databases(Listed::Names, options);
+        let command = crud::list_databases(Listed::Names, options, self.client.defaults());
         ListDatabaseNamesFuture(single(self.client, self.session, command, DatabaseNames))
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
-    operation::{Command, RetryAs},
+    operation::{Command, CursorSettings, RetryAs},
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -137,7 +137,9 @@ fn prepare<R: Runtime>(
     if let Some(criteria) = criteria {
         command.set_read_preference(Arc::new(criteria.read_preference().clone()));
     }
-    command.set_timeout(timeout);
+    database
+        .shared_defaults()
+        .apply_timeout(&mut command, timeout);
     Ok(command)
 }
 
@@ -181,15 +183,19 @@ impl<R: Runtime, S> RunCursorCommand<'_, R, S> {
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, Document>) {
         let options = RunCursorCommandOptions::or_unset(self.options.as_deref());
         let criteria = options.selection_criteria.as_ref();
-        let opener = OpenCursor {
-            client: self.client().clone(),
-            database: self.database.shared_name().clone(),
-            batch_size: options.batch_size,
-            max_await_time: options.max_time,
-            comment: options.comment.clone(),
-            marker: PhantomData,
-        };
+        let opener = OpenCursor::new(self.client(), self.database.shared_name());
         let command = prepare(self.database, &self.command, criteria, options.timeout);
+        let command = command.map(|mut command| {
+            command.set_cursor(CursorSettings {
+                batch_size: options.batch_size,
+                max_await_time: options.max_time,
+                comment: options.comment.clone(),
+                cursor_type: options.cursor_type,
+                timeout_mode: options.timeout_mode,
+                ..CursorSettings::default()
+            });
+            command
+        });
         (command, opener)
     }
 }

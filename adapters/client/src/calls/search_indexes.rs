@@ -61,7 +61,12 @@ fn create<R: Runtime, T>(
     options: Option<&CreateSearchIndexOptions>,
 ) -> Result<Command, Error> {
     let options = CreateSearchIndexOptions::or_unset(options);
-    crud::create_search_indexes(collection.checked_namespace()?, indexes, options)
+    crud::create_search_indexes(
+        collection.checked_namespace()?,
+        indexes,
+        options,
+        collection.defaults(),
+    )
 }
 
 collection_call! {
@@ -78,7 +83,13 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for UpdateSearchIndex<'_, R, T> {
         let options = UpdateSearchIndexOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
-            crud::update_search_index(namespace, &self.name, &self.definition, options)
+            crud::update_search_index(
+                namespace,
+                &self.name,
+                &self.definition,
+                options,
+                self.collection.defaults(),
+            )
         });
         let client = self.collection.client();
         UpdateSearchIndexFuture(single(client, self.session, command, Done::OnSuccess))
@@ -98,8 +109,9 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropSearchIndex<'_, R, T> {
     fn into_future(self) -> Self::IntoFuture {
         let options = DropSearchIndexOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
-        let command =
-            namespace.map(|namespace| crud::drop_search_index(namespace, &self.name, options));
+        let command = namespace.map(|namespace| {
+            crud::drop_search_index(namespace, &self.name, options, self.collection.defaults())
+        });
         let client = self.collection.client();
         DropSearchIndexFuture(single(client, self.session, command, Done::OrMissing))
     }
@@ -168,14 +180,7 @@ impl<R: Runtime, T, S> ListSearchIndexes<'_, R, T, S> {
             let (name, defaults) = (self.name.as_deref(), self.collection.defaults());
             crud::list_search_indexes(namespace, name, own, options, defaults)
         });
-        let opener = OpenCursor {
-            client: self.client().clone(),
-            database: self.collection.shared_database().clone(),
-            batch_size: options.batch_size,
-            max_await_time: options.max_await_time,
-            comment: options.comment.clone(),
-            marker: PhantomData,
-        };
+        let opener = OpenCursor::new(self.client(), self.collection.shared_database());
         (command, opener)
     }
 }

@@ -19,7 +19,7 @@ use onionskin_core::{
     error::Error,
     event::Subscriptions,
     log::{self, LogOptions},
-    operation::crud::Defaults,
+    operation::crud::{DatabaseOptions, Defaults},
     options::ClientOptions,
     random::Seed,
     uri,
@@ -207,11 +207,11 @@ impl<R: Runtime> ClientBuilder<R> {
 
 /// Returns the options of operations that the options of the client give.
 fn defaults(options: &ClientOptions) -> Defaults {
-    Defaults::default().with(
-        Some(options.read_preference().clone().into()),
-        options.read_concern.clone(),
-        options.write_concern.clone(),
-    )
+    let mut own = DatabaseOptions::default();
+    own.selection_criteria = Some(options.read_preference().clone().into());
+    own.read_concern = options.read_concern.clone();
+    own.write_concern = options.write_concern.clone();
+    Defaults::default().with(own.into())
 }
 
 impl<R: Runtime> ClientBuilder<R> {

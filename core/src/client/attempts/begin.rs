@@ -72,7 +72,8 @@ impl Client {
         if observed && let Some(event) = span.observe(now, &operation) {
             self.out.emit(now, EventKind::Operation(event));
         }
-        let attempt = match operation.expired(now) {
+        let refused = operation.request.check_cursor().err();
+        let attempt = match refused.or_else(|| operation.expired(now)) {
             _ if self.life.is_closed() => Attempt::Ended(operation, End::Final(self.life.error())),
             None => self.attempt(now, operation),
             Some(error) => Attempt::Ended(operation, End::Stopped(error)),

@@ -59,6 +59,12 @@ impl Client {
         Some(state.times())
     }
 
+    /// True if a command of the session got no reply, so that the server may still work on it.
+    #[must_use]
+    pub fn is_session_dirty(&self, session: SessionId) -> bool {
+        self.attempts.sessions.is_dirty(session)
+    }
+
     /// Raises the operation time of a session of the application to this one. Does nothing if it is
     /// not later.
     pub fn advance_operation_time(&mut self, session: SessionId, time: Timestamp) {

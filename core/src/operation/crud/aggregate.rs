@@ -3,7 +3,7 @@
 use super::{AggregateOptions, Defaults, SharedNamespace, check_name};
 use crate::{
     error::Error,
-    operation::{Command, CommandKind},
+    operation::{Command, CommandKind, CursorSettings},
     options::Place,
 };
 use bson::Document;
@@ -77,9 +77,16 @@ fn finish(
     let (criteria, concern) = (&options.selection_criteria, &options.read_concern);
     defaults.apply_to_read(command, criteria.as_ref(), concern.as_ref());
     if writes {
-        defaults.apply_to_write(command, options.write_concern.as_ref());
+        defaults.apply_write_concern(command, options.write_concern.as_ref());
     }
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(command, options.timeout);
+    command.set_cursor(CursorSettings {
+        batch_size: options.batch_size,
+        max_await_time: options.max_await_time,
+        comment: options.comment.clone(),
+        timeout_mode: options.timeout_mode,
+        ..CursorSettings::default()
+    });
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(())

@@ -26,7 +26,8 @@ pub fn find_one_and_delete(
     body.bool("remove", true);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    command.need_hint(options.hint.is_some());
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
@@ -48,7 +49,8 @@ pub fn find_one_and_replace(
     body.document("update", replacement);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    command.need_hint(options.hint.is_some());
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
@@ -70,7 +72,8 @@ pub fn find_one_and_update(
     modifications.write("update", &mut body)?;
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    command.need_hint(options.hint.is_some());
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)

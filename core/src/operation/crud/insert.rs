@@ -149,7 +149,8 @@ impl InsertMany {
         {
             return Step::Done(Err(error));
         }
-        command.set_timeout(self.options.timeout);
+        self.defaults
+            .apply_timeout(&mut command, self.options.timeout);
         command.set_raw_data(self.options.raw_data);
         command.set_batch("documents", self.documents.clone(), self.done.bytes);
         self.batch = Portion::default();

@@ -4,7 +4,7 @@ use crate::{
     error::Error,
     operation::{Abandoned, Command, Cursor, Exchange, Program, Step},
 };
-use bson::{Bson, RawDocument};
+use bson::RawDocument;
 use std::sync::Arc;
 
 /// The program of `list_collection_names` and `list_index_names`. It reads a cursor to its end, and
@@ -14,35 +14,23 @@ pub struct Names {
     database: Arc<str>,
     /// The command that opens the cursor; `None` once it runs.
     open: Option<Result<Command, Error>>,
-    batch_size: Option<i32>,
     cursor: Option<Cursor>,
     names: Vec<String>,
     /// True if an error of a missing namespace means that there are no names.
     may_be_missing: bool,
-    /// The comment of each `getMore`.
-    comment: Option<Bson>,
 }
 
 impl Names {
     /// Returns a program that runs `open` on a database, or fails with the error in it.
     #[must_use]
-    pub fn new(database: Arc<str>, open: Result<Command, Error>, batch_size: Option<u32>) -> Self {
+    pub fn new(database: Arc<str>, open: Result<Command, Error>) -> Self {
         Self {
             database,
             open: Some(open),
-            batch_size: batch_size.and_then(|size| i32::try_from(size).ok()),
             cursor: None,
             names: Vec::new(),
             may_be_missing: false,
-            comment: None,
         }
-    }
-
-    /// Sets the comment of each `getMore`.
-    #[must_use]
-    pub fn with_comment(mut self, comment: Option<Bson>) -> Self {
-        self.comment = comment;
-        self
     }
 
     /// Makes the program return no names if the server has no such collection, instead of the error
@@ -97,11 +85,7 @@ impl Program for Names {
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Vec<String>> {
         match &mut self.cursor {
             None => match Cursor::from_exchange(exchange, self.database.clone()) {
-                Ok(mut cursor) => {
-                    cursor.set_batch_size(self.batch_size);
-                    cursor.set_comment(self.comment.take());
-                    self.cursor = Some(cursor);
-                }
+                Ok(cursor) => self.cursor = Some(cursor),
                 Err(error) => return Step::Done(Err(error)),
             },
             Some(cursor) => {

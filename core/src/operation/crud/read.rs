@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bson::{decode_document, deserialize, integer_field},
     error::Error,
-    operation::{Command, CommandKind, batch},
+    operation::{Command, CommandKind, CursorSettings, batch},
     options::Place,
 };
 use bson::{Bson, Document, RawDocument, doc};
@@ -18,7 +18,7 @@ macro_rules! finish_read {
     ($command:ident, $options:ident, $defaults:ident) => {
         let (criteria, concern) = (&$options.selection_criteria, &$options.read_concern);
         $defaults.apply_to_read(&mut $command, criteria.as_ref(), concern.as_ref());
-        $command.set_timeout($options.timeout);
+        $defaults.apply_timeout(&mut $command, $options.timeout);
         $command.set_raw_data($options.raw_data);
         $command.set_max_time($options.max_time);
     };
@@ -52,6 +52,22 @@ pub fn find(
             body.bool("tailable", true).bool("awaitData", true);
         }
     }
+    if let Some(size) = options.batch_size {
+        // A batch that the limit fills would leave an open cursor without documents.
+        let fills = size > 0 && options.limit == Some(size.into());
+        body.i64("batchSize", i64::from(size) + i64::from(fills));
+    }
+    command.set_cursor(CursorSettings {
+        batch_size: options.batch_size,
+        limit: options
+            .limit
+            .map(i64::unsigned_abs)
+            .filter(|&limit| limit > 0),
+        max_await_time: options.await_time(),
+        comment: options.comment.clone(),
+        cursor_type: options.cursor_type,
+        timeout_mode: options.timeout_mode,
+    });
     finish_read!(command, options, defaults);
     Ok(command)
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    operation::{Command, CommandKind},
+    operation::{Command, CommandKind, CursorSettings},
     options::Place,
 };
 use bson::{Bson, Document};
@@ -109,7 +109,10 @@ pub fn create_indexes(
     result?;
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    if options.commit_quorum.is_some() {
+        command.need_4_4("commitQuorum");
+    }
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
@@ -142,7 +145,7 @@ pub fn drop_indexes(
     body.str("index", name);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
@@ -153,6 +156,7 @@ pub fn drop_indexes(
 pub fn list_indexes(
     namespace: &SharedNamespace,
     options: &ListIndexesOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
     let kind = CommandKind::Read;
     let mut command = Command::new("listIndexes", namespace.database.clone(), kind);
@@ -160,7 +164,13 @@ pub fn list_indexes(
     body.str("listIndexes", &namespace.collection);
     write_cursor(&mut body, |cursor| options.write(Place::Cursor, cursor))?;
     options.write(Place::Body, &mut body)?;
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
+    command.set_cursor(CursorSettings {
+        batch_size: options.batch_size,
+        comment: options.comment.clone(),
+        timeout_mode: options.timeout_mode,
+        ..CursorSettings::default()
+    });
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
@@ -181,7 +191,7 @@ pub fn create_collection(
         options.expire_after_seconds,
     );
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -194,7 +204,7 @@ pub fn drop_collection(
     let mut command = write_command("drop", namespace);
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -211,8 +221,8 @@ pub fn rename_collection(
     body.str("renameCollection", &namespace.to_string())
         .str("to", &to.to_string());
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_write_concern(&mut command, options.write_concern.as_ref());
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -229,7 +239,7 @@ pub fn drop_database(
     body.i32("dropDatabase", 1);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -248,6 +258,7 @@ pub fn list_collections(
     database: &Arc<str>,
     listed: Listed,
     options: &ListCollectionsOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
     check_name("database", database)?;
     let kind = CommandKind::Read;
@@ -264,13 +275,24 @@ pub fn list_collections(
     }
     write_cursor(&mut body, |cursor| options.write(Place::Cursor, cursor))?;
     options.write(Place::Body, &mut body)?;
-    command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
+    defaults.apply_timeout(&mut command, options.timeout);
+    // A `getMore` has no comment (Enumerating Collections, *listCollections Database Command*).
+    command.set_cursor(CursorSettings {
+        batch_size: options.batch_size,
+        timeout_mode: options.timeout_mode,
+        ..CursorSettings::default()
+    });
     Ok(command)
 }
 
 /// Returns the command that lists the databases of a deployment. Fails if the filter or an option
 /// cannot be encoded.
-pub fn list_databases(listed: Listed, options: &ListDatabasesOptions) -> Result<Command, Error> {
+pub fn list_databases(
+    listed: Listed,
+    options: &ListDatabasesOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
     let mut command = Command::new("listDatabases", "admin", CommandKind::Read);
     let mut body = command.body();
     body.i32("listDatabases", 1);
@@ -278,7 +300,7 @@ pub fn list_databases(listed: Listed, options: &ListDatabasesOptions) -> Result<
         body.bool("nameOnly", true);
     }
     options.write(Place::Body, &mut body)?;
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 

@@ -123,10 +123,8 @@ pub fn create_search_indexes(
     namespace: &SharedNamespace,
     indexes: &[SearchIndexModel],
     options: &CreateSearchIndexOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
-    if indexes.is_empty() {
-        return Err(Error::argument("there is no search index to create"));
-    }
     let mut command = begin("createSearchIndexes", namespace);
     let mut result = Ok(());
     command
@@ -138,7 +136,7 @@ pub fn create_search_indexes(
             }
         });
     result?;
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -173,13 +171,14 @@ pub fn update_search_index(
     name: &str,
     definition: &Document,
     options: &UpdateSearchIndexOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
     let mut command = begin("updateSearchIndex", namespace);
     command
         .body()
         .str("name", name)
         .subtree("definition", definition)?;
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
 
@@ -190,10 +189,11 @@ pub fn drop_search_index(
     namespace: &SharedNamespace,
     name: &str,
     options: &DropSearchIndexOptions,
+    defaults: &Defaults,
 ) -> Command {
     let mut command = begin("dropSearchIndex", namespace);
     command.body().str("name", name);
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     command
 }
 
@@ -219,8 +219,7 @@ pub fn list_search_indexes(
         timeout: options.timeout.or(aggregate_options.timeout),
         ..aggregate_options.clone()
     };
-    let criteria = defaults.selection_criteria().cloned();
-    let defaults = Defaults::default().with(criteria, None, None);
+    let defaults = defaults.without_concerns();
     let pipeline = [doc! { "$listSearchIndexes": stage }];
     let mut command = aggregate(namespace, &pipeline, &aggregate_options, &defaults)?;
     // Otherwise a causally consistent session would add `afterClusterTime`.

@@ -85,7 +85,7 @@ pub fn insert(
         .bool("ordered", true);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_sequence("documents", documents);
     Ok(command)
@@ -108,7 +108,7 @@ pub fn update(
     let mut command = begin_statements("update", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
@@ -137,7 +137,7 @@ pub fn replace(
     let mut command = begin_statements("update", namespace, false);
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
@@ -160,7 +160,8 @@ pub fn delete(
     let mut command = begin_statements("delete", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    command.set_timeout(options.timeout);
+    command.need_hint(options.hint.is_some());
+    defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);

@@ -210,10 +210,12 @@ impl CollectionBulkWrite {
         options.write(Place::Body, &mut body)?;
         let concern = self.options.write_concern.as_ref();
         self.defaults.apply_to_statements(&mut command, concern);
+        command.need_hint(group.kind == Kind::Delete && group.has_hint);
         if let Some(session) = self.session {
             command.use_explicit_session(session)?;
         }
-        command.set_timeout(self.options.timeout);
+        self.defaults
+            .apply_timeout(&mut command, self.options.timeout);
         command.set_raw_data(self.options.raw_data);
         command.set_batch(identifier, list.clone(), self.done.bytes);
         Ok(command)

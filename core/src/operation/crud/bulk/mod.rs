@@ -108,13 +108,11 @@ impl<O> BulkWrite<O> {
         let concern = concern.or(defaults.write_concern.as_ref());
         if concern.is_some_and(|concern| !concern.is_acknowledged()) {
             if is_verbose {
-                let message = "an unacknowledged bulk write (w: 0) has no results; do not ask for \
-                               verbose results";
+                let message = "Cannot request unacknowledged write concern and verbose results";
                 return Err(Error::argument(message));
             }
             if options.ordered != Some(false) {
-                let message = "an unacknowledged bulk write (w: 0) cannot be ordered; set \
-                               `ordered` to false";
+                let message = "Cannot request unacknowledged write concern and ordered writes";
                 return Err(Error::argument(message));
             }
         }
@@ -174,7 +172,8 @@ impl<O> BulkWrite<O> {
         if let Some(session) = self.session {
             command.use_explicit_session(session)?;
         }
-        command.set_timeout(self.options.timeout);
+        self.defaults
+            .apply_timeout(&mut command, self.options.timeout);
         command.set_raw_data(self.options.raw_data);
         command.set_operations(
             self.operations.clone(),
@@ -220,9 +219,8 @@ impl<O> BulkWrite<O> {
                 let upserted = entry.get_document("upserted").ok();
                 let upserted = upserted.map(|upserted| self.upserted.decode(upserted));
                 let upserted = upserted.transpose()?;
-                let n = count("n");
                 let updated = UpdateResult {
-                    matched_count: n - u64::from(upserted.is_some()).min(n),
+                    matched_count: count("n"),
                     modified_count: count("nModified"),
                     upserted_id: upserted,
                 };

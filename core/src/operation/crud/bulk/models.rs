@@ -306,6 +306,17 @@ impl WriteModel {
     }
 
     /// True if the operation can affect several documents.
+    pub(super) const fn has_hint(&self) -> bool {
+        match self {
+            Self::InsertOne(_) => false,
+            Self::UpdateOne(model) => model.hint.is_some(),
+            Self::UpdateMany(model) => model.hint.is_some(),
+            Self::ReplaceOne(model) => model.hint.is_some(),
+            Self::DeleteOne(model) => model.hint.is_some(),
+            Self::DeleteMany(model) => model.hint.is_some(),
+        }
+    }
+
     pub(super) const fn is_multi(&self) -> bool {
         matches!(self, Self::UpdateMany(_) | Self::DeleteMany(_))
     }

@@ -20,6 +20,8 @@ pub(super) struct Group {
     pub(super) statements: DocumentList,
     /// The index of the model of each statement.
     pub(super) models: Vec<usize>,
+    /// True if a statement has a hint.
+    pub(super) has_hint: bool,
 }
 
 /// The statements of all models.
@@ -37,6 +39,7 @@ struct Draft {
     /// The offsets of the statements that can affect several documents.
     multi: MultiOffsets,
     models: Vec<usize>,
+    has_hint: bool,
 }
 
 impl Statements {
@@ -70,6 +73,7 @@ impl Statements {
             });
             let draft = &mut drafts[place].1;
             draft.models.push(index);
+            draft.has_hint |= model.has_hint();
             if model.is_multi() {
                 draft.multi.push(draft.bytes.len());
             }
@@ -82,6 +86,7 @@ impl Statements {
             kind,
             statements: DocumentList::with_multi(draft.bytes, draft.multi),
             models: draft.models,
+            has_hint: draft.has_hint,
         });
         Ok(Self {
             groups: groups.collect(),

@@ -60,9 +60,31 @@ pub struct Defaults {
     pub read_concern: Option<ReadConcern>,
     /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
+    /// The time limit of operations; `None` for `timeoutMS` of the client.
+    pub timeout: Option<Duration>,
     /// The read preference of `selection_criteria`, which the calls share.
     preference: Option<Arc<ReadPreference>>,
 }
+
+/// Makes the defaults of a handle of its options.
+macro_rules! defaults {
+    ($options:ty) => {
+        impl From<$options> for Defaults {
+            fn from(options: $options) -> Self {
+                Self {
+                    selection_criteria: options.selection_criteria,
+                    read_concern: options.read_concern,
+                    write_concern: options.write_concern,
+                    timeout: options.timeout,
+                    ..Self::default()
+                }
+            }
+        }
+    };
+}
+
+defaults!(CollectionOptions);
+defaults!(DatabaseOptions);
 
 impl FindOptions {
     /// Returns how long the server waits for new documents before it answers a `getMore`. Only a
@@ -76,24 +98,36 @@ impl FindOptions {
 }
 
 impl Defaults {
-    /// Returns these defaults, with what the options of another handle set in place of them.
+    /// Returns these defaults, with what another handle sets in place of them.
     #[must_use]
-    pub fn with(
-        &self,
-        selection_criteria: Option<SelectionCriteria>,
-        read_concern: Option<ReadConcern>,
-        write_concern: Option<WriteConcern>,
-    ) -> Self {
-        let preference = match &selection_criteria {
+    pub fn with(&self, own: Self) -> Self {
+        let preference = match &own.selection_criteria {
             Some(criteria) => Some(Arc::new(criteria.read_preference().clone())),
             None => self.preference.clone(),
         };
         Self {
             preference,
-            selection_criteria: selection_criteria.or_else(|| self.selection_criteria.clone()),
-            read_concern: read_concern.or_else(|| self.read_concern.clone()),
-            write_concern: write_concern.or_else(|| self.write_concern.clone()),
+            selection_criteria: own
+                .selection_criteria
+                .or_else(|| self.selection_criteria.clone()),
+            read_concern: own.read_concern.or_else(|| self.read_concern.clone()),
+            write_concern: own.write_concern.or_else(|| self.write_concern.clone()),
+            timeout: own.timeout.or(self.timeout),
         }
+    }
+
+    /// Returns these defaults without the read concern and the write concern.
+    pub(super) fn without_concerns(&self) -> Self {
+        Self {
+            read_concern: None,
+            write_concern: None,
+            ..self.clone()
+        }
+    }
+
+    /// Sets the time limit of the operation.
+    pub fn apply_timeout(&self, command: &mut Command, timeout: Option<Duration>) {
+        command.set_timeout(timeout.or(self.timeout));
     }
 
     /// Sets how the server of a read is selected, and its read concern.
@@ -114,14 +148,25 @@ impl Defaults {
     }
 
     /// Sets the write concern of a command whose reply is always read, also with `w: 0`, such as
-    /// `create`.
-    pub(super) fn apply_to_write(&self, command: &mut Command, concern: Option<&WriteConcern>) {
+    /// `renameCollection`.
+    pub(super) fn apply_write_concern(
+        &self,
+        command: &mut Command,
+        concern: Option<&WriteConcern>,
+    ) {
         let concern = concern.or(self.write_concern.as_ref());
         if let Some(concern) = concern.filter(|concern| !concern.is_empty()) {
             command
                 .body()
                 .document("writeConcern", &concern.to_document());
         }
+    }
+
+    /// Sets the write concern of a command such as `create`, which a causally consistent session
+    /// orders after its earlier operations (Read and Write Concern, *afterClusterTime*).
+    pub(super) fn apply_to_write(&self, command: &mut Command, concern: Option<&WriteConcern>) {
+        self.apply_write_concern(command, concern);
+        command.set_read_concern(None);
     }
 
     /// Sets the write concern of a command that writes documents, which has no reply with `w: 0`.

@@ -1,6 +1,7 @@
 //! Options of reads.
 
 use super::{CursorType, Hint};
+use crate::operation::TimeoutMode;
 use crate::options::{Collation, ReadConcern, SelectionCriteria, WriteConcern, options};
 use bson::{Bson, Document};
 use std::time::Duration;
@@ -14,7 +15,7 @@ options! { ($)
         /// error.
         allow_partial_results: bool => Body "allowPartialResults",
         /// Sets the maximum number of documents per batch. Default: chosen by the server.
-        batch_size: u32 => Body "batchSize",
+        batch_size: u32 => Kept "batchSize",
         /// Sets the rules by which texts are compared.
         collation: Collation => Body "collation",
         /// Sets a value by which the command is found in logs and in the profiler of the server.
@@ -65,6 +66,10 @@ options! { ($)
         /// returns the documents that were fetched before and then a timeout error. Default:
         /// `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
+        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
+        /// cursors.
+        timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
     /// Options of `find_one`. All are unset by default.
@@ -224,6 +229,10 @@ options! { ($)
         /// returns the documents that were fetched before and then a timeout error. Default:
         /// `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
+        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
+        /// cursors.
+        timeout_mode: TimeoutMode => Kept "timeoutMode",
         /// Sets the write concern of `$out` and `$merge`. Default: that of the collection or
         /// database. Not sent for other pipelines.
         write_concern: WriteConcern => Kept "writeConcern",

@@ -5,6 +5,7 @@ use super::{
     IndexVersion, Sphere2DIndexVersion, TextIndexVersion, TimeseriesOptions, ValidationAction,
     ValidationLevel,
 };
+use crate::operation::TimeoutMode;
 use crate::options::{Collation, ReadConcern, SelectionCriteria, WriteConcern, options};
 use bson::{Bson, Document};
 use std::time::Duration;
@@ -17,6 +18,8 @@ options! { ($)
         read_concern: ReadConcern => Kept "readConcern",
         /// How servers are selected for reads.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// The time limit of operations. Zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// The write concern.
         write_concern: WriteConcern => Kept "writeConcern",
     }
@@ -28,6 +31,8 @@ options! { ($)
         read_concern: ReadConcern => Kept "readConcern",
         /// How servers are selected for reads.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// The time limit of operations. Zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// The write concern.
         write_concern: WriteConcern => Kept "writeConcern",
     }
@@ -63,6 +68,10 @@ options! { ($)
         /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
         /// Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
+        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
+        /// cursors.
+        timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
     /// Options of `create_index` and `create_indexes`. All are unset by default.
@@ -123,6 +132,10 @@ options! { ($)
         /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
         /// Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
+        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
+        /// cursors.
+        timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
     /// The options of an index. All are unset by default.
@@ -271,9 +284,17 @@ options! { ($)
         comment: Bson => Body "comment" (into),
         /// Sets the filter of the collections. Default: all.
         filter: Document => Kept "filter",
+        /// Sets whether the command sees the stored buckets of time series collections instead of
+        /// their documents. Only for internal use by MongoDB: it can change or disappear at any
+        /// time. Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
         /// Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
+        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
+        /// cursors.
+        timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
     /// Options of `list_databases` and `list_database_names`. All are unset by default.
