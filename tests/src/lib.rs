@@ -8,9 +8,8 @@
 //! obvious implementations. [`name_server`] is a DNS server, [`moved_time`] a clock that a test
 //! moves, and [`variables`] environment variables of a client. [`loads`] has the workloads of
 //! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
-//! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`matching`] compares
-//! values with those of official test files. [`handshake`] runs TLS handshakes in memory.
-//! [`fingerprint`] makes short values of states.
+//! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`handshake`] runs
+//! TLS handshakes in memory. [`fingerprint`] makes short values of states.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +28,6 @@ pub mod fuzzing;
 pub mod handshake;
 
 pub mod loads;
-
-pub mod matching;
 
 pub mod model;
 

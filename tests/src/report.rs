@@ -1,7 +1,7 @@
 //! Counts the cases of a test suite and prints a report.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     io::{Write, stdout},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +12,8 @@ use std::{
 pub struct Skip {
     /// The path of the file below the suite's folder, for example `rs/discovery.json`.
     pub file: &'static str,
-    /// The description of the case; empty for every case of the file.
+    /// The description of the case, with or without the deployment on which it runs (` on ...`);
+    /// empty for every case of the file.
     pub case: &'static str,
     /// The reason why the case cannot pass.
     pub reason: &'static str,
@@ -40,9 +41,11 @@ pub struct Suite {
     passed: u32,
     failed: Vec<String>,
     skipped: u32,
-    used: BTreeSet<usize>,
+    /// The number of cases of each skip.
+    used: BTreeMap<usize, u32>,
     files: BTreeSet<String>,
     not_attempted: Vec<String>,
+    set_aside: BTreeMap<String, u32>,
     is_finished: bool,
 }
 
@@ -56,9 +59,10 @@ impl Suite {
             passed: 0,
             failed: Vec::new(),
             skipped: 0,
-            used: BTreeSet::new(),
+            used: BTreeMap::new(),
             files: BTreeSet::new(),
             not_attempted: Vec::new(),
+            set_aside: BTreeMap::new(),
             is_finished: false,
         }
     }
@@ -69,18 +73,18 @@ impl Suite {
         let skip = self
             .skips
             .iter()
-            .position(|skip| skip.file == file && (skip.case.is_empty() || skip.case == case));
+            .position(|skip| skip.file == file && is_of(case, skip.case));
         let outcome = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_text(&*panic))));
         match (skip, outcome) {
             (None, Ok(())) => self.passed += 1,
             (None, Err(reason)) => self.failed.push(format!("{file}: {case}: {reason}")),
             (Some(skip), Err(_)) => {
-                self.used.insert(skip);
+                *self.used.entry(skip).or_default() += 1;
                 self.skipped += 1;
             }
             (Some(skip), Ok(())) => {
-                self.used.insert(skip);
+                *self.used.entry(skip).or_default() += 1;
                 let reason = self.skips[skip].reason;
                 self.failed
                     .push(format!("{file}: {case}: passes, but is skipped: {reason}"));
@@ -93,9 +97,34 @@ impl Suite {
         self.failed.push(format!("{file}: {reason}"));
     }
 
+    /// Counts a case that cannot run as skipped, for a reason that the content of the case gives.
+    pub fn set_aside(&mut self, reason: String) {
+        self.skipped += 1;
+        *self.set_aside.entry(reason).or_default() += 1;
+    }
+
     /// Adds a part of the suite that does not run yet to the report.
     pub fn not_attempted(&mut self, what: String) {
         self.not_attempted.push(what);
+    }
+
+    /// Returns the reasons for which cases were skipped, with the number of cases.
+    #[must_use]
+    pub fn reasons(&self) -> BTreeMap<String, u32> {
+        let mut reasons = self.set_aside.clone();
+        for (skip, count) in &self.used {
+            *reasons
+                .entry(self.skips[*skip].reason.to_owned())
+                .or_default() += count;
+        }
+        reasons
+    }
+
+    /// Prints the report, and fails for nothing.
+    pub fn leave(mut self) {
+        self.is_finished = true;
+        // A closed standard output must not make the suite fail.
+        let _ = stdout().write_all(self.text().as_bytes());
     }
 
     /// Prints the report on standard output, without libtest's capturing. Panics if a failure was
@@ -103,7 +132,7 @@ impl Suite {
     pub fn finish(mut self) {
         self.is_finished = true;
         for (index, skip) in self.skips.iter().enumerate() {
-            if self.files.contains(skip.file) && !self.used.contains(&index) {
+            if self.files.contains(skip.file) && !self.used.contains_key(&index) {
                 let entry = format!(
                     "{}: {}: is skipped, but does not exist",
                     skip.file, skip.case
@@ -120,6 +149,9 @@ impl Suite {
 
     fn text(&self) -> String {
         let mut text = format!("\n{self}\n");
+        for (reason, count) in &self.set_aside {
+            text += &format!("  skipped: {count}, because {reason}\n");
+        }
         for what in &self.not_attempted {
             text += &format!("  not attempted: {what}\n");
         }
@@ -148,6 +180,13 @@ impl Drop for Suite {
         let is_lost = has_results && !self.is_finished && !std::thread::panicking();
         assert!(!is_lost, "{self}, but the suite was not finished");
     }
+}
+
+/// True if a skip of `skipped` is one of this case. A case that runs on several deployments has the
+/// name of each after ` on `, and a skip that names none of them is one of all.
+fn is_of(case: &str, skipped: &str) -> bool {
+    let rest = case.strip_prefix(skipped);
+    skipped.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" on "))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

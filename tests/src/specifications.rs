@@ -18,6 +18,9 @@ pub struct TestFile {
     pub name: String,
     /// The content of the file, or the reason why it cannot be read.
     pub content: Result<Value, String>,
+    /// The text of the file, whose documents have the order that `content` lacks; empty if the file
+    /// cannot be read.
+    pub text: String,
 }
 
 /// Returns all JSON files of `source/<path>`, sorted by path. If there is no checkout of the
@@ -44,6 +47,7 @@ pub fn files(path: &str) -> Option<Vec<TestFile>> {
     let files = paths.iter().map(|path| TestFile {
         name: name_below(path, &folder),
         content: read(path),
+        text: fs::read_to_string(path).unwrap_or_default(),
     });
     Some(files.collect())
 }

@@ -50,7 +50,7 @@ pub fn run_with(name: &'static str, look_up: LookUp<'_>) {
         suite.unreadable("zone.txt", "cannot be read, so that no case can run");
         return suite.finish();
     }
-    for TestFile { name, content } in files {
+    for TestFile { name, content, .. } in files {
         match content {
             Ok(case) => suite.case(&name, "", || run_case(look_up, &case)),
             Err(reason) => suite.unreadable(&name, &reason),

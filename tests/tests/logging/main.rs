@@ -2,8 +2,5 @@
 
 mod collector;
 mod json;
-mod matching;
-mod official;
 mod ours;
 mod secrets;
-mod stage;

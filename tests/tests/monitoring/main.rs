@@ -29,7 +29,6 @@ mod lifecycle;
 mod limits;
 mod mechanisms;
 mod name_servers;
-mod official;
 mod operations;
 mod pools;
 mod programs;

@@ -12,7 +12,8 @@ use onionskin_core::{
     client::{Finding, Inquiry},
     event::{CommandEvent, EventKind, PoolEvent},
     operation::{
-        Abandoned, Ask, CommandKind, Cursor, Exchange, Program, Step, crud::first_document,
+        Abandoned, Ask, CommandKind, Cursor, CursorSettings, Exchange, Program, Step,
+        crud::first_document,
     },
     options::ProviderCall,
 };
@@ -76,7 +77,10 @@ impl Program for Tail {
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<()> {
         if std::mem::take(&mut self.is_opening) {
             self.cursor = Cursor::from_exchange(exchange, "app".into()).expect("a cursor");
-            self.cursor.set_batch_size(Some(2));
+            self.cursor.set_settings(CursorSettings {
+                batch_size: Some(2),
+                ..CursorSettings::default()
+            });
         } else {
             let step = self.cursor.handle_reply(exchange);
             assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");

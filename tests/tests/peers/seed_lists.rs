@@ -133,7 +133,7 @@ fn hosts_of_official_seed_lists_are_discovered_and_reached_over_tls() {
     ] {
         let place = Place::start(options, tls);
         let Some(names) = place.names() else { return };
-        for TestFile { name, content } in &files {
+        for TestFile { name, content, .. } in &files {
             let Ok(case) = content else { continue };
             let has_hosts = case["hosts"].is_array() || case["numHosts"].is_u64();
             let has_hosts = has_hosts && case["error"] != true;

@@ -32,7 +32,7 @@ pub(crate) fn run_suite() {
     let folder = "connection-monitoring-and-pooling/tests/cmap-format";
     let Some(files) = files(folder) else { return };
     let mut suite = Suite::new("connection-monitoring-and-pooling", &[]);
-    for TestFile { name, content } in files {
+    for TestFile { name, content, .. } in files {
         match content {
             Ok(content) => suite.case(&name, "", || run(&content)),
             Err(reason) => suite.unreadable(&name, &reason),

@@ -48,7 +48,7 @@ fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Outcome) -> bool {
     let Some(files) = files(folder) else {
         return false;
     };
-    for TestFile { name, content } in files {
+    for TestFile { name, content, .. } in files {
         match content {
             Ok(content) => suite.case(&name, "", || test(&content)),
             Err(reason) => suite.unreadable(&name, &reason),

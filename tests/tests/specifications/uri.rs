@@ -55,7 +55,7 @@ type Outcome = Result<(), String>;
 fn suite(name: &'static str, path: &str, skips: &'static [Skip]) {
     let Some(files) = files(path) else { return };
     let mut suite = Suite::new(name, skips);
-    for TestFile { name, content } in files {
+    for TestFile { name, content, .. } in files {
         let content = match content {
             Ok(content) => content,
             Err(reason) => {

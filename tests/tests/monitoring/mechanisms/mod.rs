@@ -4,11 +4,9 @@ mod aws;
 mod callbacks;
 mod hostile;
 mod human;
-mod official;
 mod oidc;
 mod others;
 mod scram;
-mod unified;
 
 use crate::scene::{Scene, Watched, authenticated, replica_set_of};
 use bson::{Document, doc};

@@ -1,0 +1,241 @@
+//! The deployments and runtimes on which the tests run.
+
+use super::{
+    entities::Place,
+    file::{Test, UnifiedFile},
+    setting::{Authentication, Setting, Topology},
+    stage,
+};
+use onionskin::Runtime;
+use onionskin_async_std::AsyncStdRuntime;
+use onionskin_core::{address::Address, random::Seed, time::Instant};
+use onionskin_simulations::{
+    deployment::{AuthMechanism, DeploymentOptions, ServerVersion, User},
+    identity::{IssuerOptions, TokenClaims, TokenIssuer},
+    serve::{Embedded, ServeOptions},
+    world::runtime::{Executor, balancer_address, member_addresses},
+};
+use onionskin_smol::SmolRuntime;
+use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
+use onionskin_tokio::TokioRuntime;
+use std::{cell::RefCell, collections::BTreeMap, env, time::Duration};
+
+/// The name of the replica set.
+const SET: &str = "rs";
+
+/// The user and the password of deployments with authentication.
+const USER: (&str, &str) = ("user", "pencil");
+
+/// The file with the token of MONGODB-OIDC.
+const TOKEN_FILE: &str = "/token";
+
+/// The members of a replica set.
+const MEMBERS: usize = 3;
+
+/// The limit of the virtual time of a test.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A runtime of which each client can have a copy.
+pub(crate) trait Host: Runtime + Clone {}
+
+impl<R: Runtime + Clone> Host for R {}
+
+/// A running deployment, and the runtime of its clients.
+pub(crate) struct Server<R: Runtime> {
+    pub(crate) runtime: R,
+    pub(crate) place: Place,
+    pub(crate) seed: Seed,
+}
+
+impl<R: Host> Server<R> {
+    fn new(runtime: R, place: Place, seed: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        Self {
+            runtime,
+            place,
+            seed: Seed::new(bytes),
+        }
+    }
+}
+
+/// A way to run tests, chosen by the environment variable `ONIONSKIN_UNIFIED`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// Virtual time, with a deployment of its own for each test (`simulated`, the default).
+    Simulated,
+    /// Sockets, with deployments that tests share: on tokio, async-std or smol.
+    Tokio,
+    AsyncStd,
+    Smol,
+    /// FerretDB, on sockets of tokio. Its failures are counted, and fail nothing.
+    FerretDb,
+}
+
+impl Arm {
+    /// Returns the arm that the environment variable names.
+    pub(crate) fn chosen() -> Self {
+        match env::var("ONIONSKIN_UNIFIED").as_deref() {
+            Err(_) | Ok("" | "simulated") => Self::Simulated,
+            Ok("tokio") => Self::Tokio,
+            Ok("async-std") => Self::AsyncStd,
+            Ok("smol") => Self::Smol,
+            Ok("ferretdb") => Self::FerretDb,
+            Ok(other) => panic!("ONIONSKIN_UNIFIED names {other}, which is no way to run tests"),
+        }
+    }
+
+    /// Starts a deployment, runs a test on it to its end, and returns the result.
+    pub(crate) fn run(
+        self,
+        setting: &Setting,
+        seed: u64,
+        file: &UnifiedFile,
+        test: &Test,
+    ) -> Result<(), String> {
+        match self {
+            Self::Simulated => simulated(setting, seed, file, test),
+            Self::Tokio | Self::FerretDb => {
+                let place = self.place(setting)?;
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                let runtime = runtime.map_err(|error| error.to_string())?;
+                let server = Server::new(TokioRuntime::default(), place, seed);
+                runtime.block_on(stage::play(server, file, test))
+            }
+            Self::AsyncStd => {
+                let server = Server::new(AsyncStdRuntime::default(), self.place(setting)?, seed);
+                async_std::task::block_on(stage::play(server, file, test))
+            }
+            Self::Smol => {
+                let server = Server::new(SmolRuntime::default(), self.place(setting)?, seed);
+                smol::block_on(stage::play(server, file, test))
+            }
+        }
+    }
+
+    /// Returns the place of a deployment on sockets, which is started for the first test.
+    fn place(self, setting: &Setting) -> Result<Place, String> {
+        if setting.authentication == Authentication::Oidc {
+            return Err("MONGODB-OIDC is played in virtual time only".to_owned());
+        }
+        if self == Self::FerretDb {
+            return place_of_ferretdb();
+        }
+        let known = DEPLOYMENTS.with_borrow(|all| all.get(setting).map(Embedded::uri).map(hosts));
+        if let Some(hosts) = known {
+            return Ok(place(setting, hosts));
+        }
+        let embedded = Embedded::start(serve(setting)?).map_err(|error| error.to_string())?;
+        let hosts = hosts(embedded.uri());
+        DEPLOYMENTS.with_borrow_mut(|all| all.insert(setting.clone(), embedded));
+        Ok(place(setting, hosts))
+    }
+}
+
+thread_local! {
+    /// The deployments on sockets that tests of this thread have used.
+    static DEPLOYMENTS: RefCell<BTreeMap<Setting, Embedded>> = RefCell::default();
+    /// The FerretDB of this thread; `None` without its program.
+    static FERRETDB: Option<Peer> = ferretdb(FerretDb::default()).expect("it starts");
+}
+
+fn simulated(setting: &Setting, seed: u64, file: &UnifiedFile, test: &Test) -> Result<(), String> {
+    let mut options = deployment(setting)?;
+    let issuer = TokenIssuer::new(IssuerOptions::default(), &Seed::new([7; 32]));
+    if setting.authentication == Authentication::Oidc {
+        options.auth.mechanisms = AuthMechanism::ALL.to_vec();
+        options.auth.issuers = vec![issuer.clone()];
+    }
+    let started_at = options.started_at;
+    let executor = Executor::around(seed, options).map_err(|failure| failure.to_string())?;
+    let runtime = executor.runtime(0);
+    // The workload `test` of MONGODB-OIDC reads its token from the file that this variable names.
+    let token = issuer.issue(&TokenClaims::new("me", started_at, LIMIT));
+    runtime.set_variable("OIDC_TOKEN_FILE", Some(TOKEN_FILE));
+    runtime.set_file(TOKEN_FILE, Some(&token));
+    let hosts = addresses(setting).iter().map(ToString::to_string).collect();
+    let server = Server::new(runtime, place(setting, hosts), seed);
+    let ended = executor.run(Instant::ZERO + LIMIT, stage::play(server, file, test));
+    ended.map_err(|failure| failure.to_string())?
+}
+
+fn place_of_ferretdb() -> Result<Place, String> {
+    let hosts = FERRETDB.with(|peer| peer.as_ref().map(|peer| hosts(peer.uri())));
+    Ok(Place {
+        topology: Topology::Single,
+        hosts: hosts.ok_or("FerretDB is not built")?,
+        options: String::new(),
+        user: None,
+    })
+}
+
+/// Returns the hosts of a connection string.
+fn hosts(uri: &str) -> Vec<String> {
+    let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
+    let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+    hosts.split(',').map(str::to_owned).collect()
+}
+
+fn serve(setting: &Setting) -> Result<ServeOptions, String> {
+    let mut options = match setting.topology {
+        Topology::Single => ServeOptions::standalone(),
+        Topology::ReplicaSet => ServeOptions::replica_set(SET, MEMBERS),
+        Topology::Sharded => ServeOptions::sharded(setting.routers),
+        Topology::LoadBalanced => ServeOptions::load_balanced(setting.routers),
+    };
+    options.version = version(setting)?;
+    options.users = users(setting);
+    Ok(options)
+}
+
+fn version(setting: &Setting) -> Result<ServerVersion, String> {
+    let version = ServerVersion::named(setting.version);
+    version.ok_or_else(|| format!("there is no version {}", setting.version))
+}
+
+fn users(setting: &Setting) -> Vec<User> {
+    match setting.authentication {
+        Authentication::None => Vec::new(),
+        Authentication::Password | Authentication::Oidc => vec![User::new(USER.0, USER.1)],
+    }
+}
+
+fn addresses(setting: &Setting) -> Vec<Address> {
+    match setting.topology {
+        Topology::Single => member_addresses(1),
+        Topology::ReplicaSet => member_addresses(MEMBERS),
+        Topology::Sharded => member_addresses(setting.routers),
+        Topology::LoadBalanced => vec![balancer_address()],
+    }
+}
+
+fn deployment(setting: &Setting) -> Result<DeploymentOptions, String> {
+    let mut options = match setting.topology {
+        Topology::Single => DeploymentOptions::standalone(member_addresses(1).remove(0)),
+        Topology::ReplicaSet => DeploymentOptions::replica_set(SET, addresses(setting)),
+        Topology::Sharded => DeploymentOptions::sharded(addresses(setting)),
+        Topology::LoadBalanced => {
+            let services = member_addresses(setting.routers);
+            DeploymentOptions::load_balanced(balancer_address(), services)
+        }
+    };
+    options.version = version(setting)?;
+    options.users = users(setting);
+    Ok(options)
+}
+
+fn place(setting: &Setting, hosts: Vec<String>) -> Place {
+    Place {
+        topology: setting.topology,
+        hosts,
+        options: match setting.topology {
+            Topology::ReplicaSet => format!("replicaSet={SET}"),
+            Topology::LoadBalanced => "loadBalanced=true".to_owned(),
+            Topology::Single | Topology::Sharded => String::new(),
+        },
+        user: (setting.authentication != Authentication::None).then_some(USER),
+    }
+}

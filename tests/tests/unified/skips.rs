@@ -1,0 +1,67 @@
+//! The tests that cannot pass, each with the reason.
+
+use onionskin_tests::report::Skip;
+
+const QUEUE: &str = "these options of old drivers are not known here";
+const JAVASCRIPT: &str = "the simulated server runs no JavaScript ($where)";
+const SHORT_BLOCK: &str =
+    "the test blocks a getMore for 60 ms, which its time limit of 100 ms for each one allows";
+
+const fn skip(file: &'static str, case: &'static str, reason: &'static str) -> Skip {
+    Skip { file, case, reason }
+}
+
+const NO_RESULT: &str =
+    "an error before any write is known to have succeeded is the error itself, without a result";
+
+const WRITES: &[Skip] = &[skip(
+    "bulkWrite.json",
+    "First insertOne is never committed",
+    NO_RESULT,
+)];
+
+const POOLS: &[Skip] = &[
+    skip(
+        "connection-pool-options.json",
+        "waitQueueSize should be included in connection pool created message when specified",
+        QUEUE,
+    ),
+    skip(
+        "connection-pool-options.json",
+        "waitQueueMultiple should be included in connection pool created message when specified",
+        QUEUE,
+    ),
+];
+
+const MONITORING: &[Skip] = &[skip("interruptInUse-pool-clear.json", "", JAVASCRIPT)];
+
+const DEADLINES: &[Skip] = &[
+    skip(
+        "runCursorCommand.json",
+        "Non-tailable cursor iteration timeoutMS is refreshed for getMore if timeoutMode is \
+         iteration - failure",
+        SHORT_BLOCK,
+    ),
+    skip(
+        "runCursorCommand.json",
+        "Tailable cursor iteration timeoutMS is refreshed for getMore - failure",
+        SHORT_BLOCK,
+    ),
+    skip(
+        "runCursorCommand.json",
+        "Tailable cursor awaitData iteration timeoutMS is refreshed for getMore - failure",
+        SHORT_BLOCK,
+    ),
+];
+
+/// Returns the tests of a suite that cannot pass. They are run nevertheless, and the suite fails if
+/// one of them passes.
+pub(crate) fn of(suite: &str) -> &'static [Skip] {
+    match suite {
+        "client-side-operations-timeout" => DEADLINES,
+        "connection-monitoring-and-pooling" => POOLS,
+        "retryable-writes" => WRITES,
+        "server-discovery-and-monitoring" => MONITORING,
+        _ => &[],
+    }
+}

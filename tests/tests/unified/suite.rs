@@ -1,0 +1,163 @@
+//! Runs the files of a suite.
+
+use super::{
+    arm::Arm,
+    file::{Test, UnifiedFile},
+    setting::{Setting, settings},
+    skips, unsupported,
+};
+use bson::{Bson, Document};
+use onionskin_tests::{
+    report::Suite,
+    specifications::{self, TestFile},
+};
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{Write as _, stdout},
+    sync::{Mutex, PoisonError},
+};
+
+/// The environment variable that selects files: those whose name contains its value.
+const FILE: &str = "ONIONSKIN_UNIFIED_FILE";
+
+/// The environment variable that replaces the default seed of virtual time.
+const SEED: &str = "ONIONSKIN_SEED";
+
+/// The outcome that the tests of a suite are expected to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Pass,
+    /// Each test fails, as the files of `valid-fail` do.
+    Fail,
+    /// Each file is refused by its schema, as those of `invalid` are.
+    Refusal,
+}
+
+/// A suite of the specifications.
+pub(crate) struct Suited {
+    pub(crate) title: &'static str,
+    pub(crate) folders: &'static [&'static str],
+    pub(crate) expected: Expected,
+}
+
+impl Suited {
+    /// Runs all files of the suite and reports the results.
+    pub(crate) fn run(&self) {
+        let files = self
+            .folders
+            .iter()
+            .map(|folder| specifications::files(folder));
+        let Some(files) = files.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let arm = Arm::chosen();
+        let skips = match arm {
+            Arm::FerretDb => &[],
+            _ => skips::of(self.title),
+        };
+        let mut suite = Suite::new(self.title, skips);
+        let wanted = env::var(FILE).ok();
+        let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| name.contains(wanted));
+        let mut is_empty = true;
+        for file in files.iter().flatten().filter(|file| is_wanted(&file.name)) {
+            is_empty = false;
+            self.run_file(&mut suite, arm, file);
+        }
+        count_reasons(&suite);
+        match arm {
+            _ if is_empty && wanted.is_some() => suite.leave(),
+            Arm::FerretDb => suite.leave(),
+            _ => suite.finish(),
+        }
+    }
+
+    fn run_file(&self, suite: &mut Suite, arm: Arm, file: &TestFile) {
+        let read = file.content.clone();
+        let read = read.and_then(|json| UnifiedFile::read(&json, &file.text));
+        match (read, self.expected) {
+            (Ok(_), Expected::Refusal) => {
+                suite.case(&file.name, "", || Err("the schema allows it".to_owned()));
+            }
+            (Err(_), Expected::Refusal | Expected::Fail) => {
+                suite.case(&file.name, "", || Ok(()));
+            }
+            (Err(reason), Expected::Pass) => suite.unreadable(&file.name, &reason),
+            (Ok(read), _) => {
+                for test in &read.tests {
+                    self.run_test(suite, arm, &file.name, &read, test);
+                }
+            }
+        }
+    }
+
+    fn run_test(&self, suite: &mut Suite, arm: Arm, name: &str, file: &UnifiedFile, test: &Test) {
+        if let Some(reason) = &test.skip_reason {
+            return suite.set_aside(format!("the test says: {reason}"));
+        }
+        if let Some(reason) = unsupported::reason(file, test) {
+            return suite.set_aside(reason.to_owned());
+        }
+        let one_router =
+            |client: &Document| client.get("useMultipleMongoses") == Some(&Bson::Boolean(false));
+        let services = if file.clients().any(one_router) { 1 } else { 2 };
+        let mut settings = settings(&file.requirements, &test.requirements, services);
+        if arm == Arm::FerretDb {
+            settings.retain(Setting::is_like_ferretdb);
+        }
+        if settings.is_empty() {
+            suite.set_aside("no deployment meets the requirements".to_owned());
+        }
+        for setting in settings {
+            let case = format!("{} on {setting}", test.description);
+            suite.case(name, &case, || {
+                let played = play(arm, &setting, file, test);
+                match (self.expected, played) {
+                    (Expected::Pass, played) => {
+                        played.map_err(|why| format!("{why}\n    again: {}", self.line(name)))
+                    }
+                    (_, Err(_)) => Ok(()),
+                    (_, Ok(())) => Err("it does not fail".to_owned()),
+                }
+            });
+        }
+    }
+
+    /// Returns the command that runs the tests of a file again.
+    fn line(&self, file: &str) -> String {
+        let test = self.title.replace(['-', '/'], "_");
+        let (seed, name) = (seed(), self.title);
+        format!(
+            "{SEED}={seed} {FILE}={file} cargo test -p onionskin-tests --test unified {test} \
+             -- --nocapture # {name}"
+        )
+    }
+}
+
+fn seed() -> u64 {
+    let chosen = env::var(SEED).ok();
+    chosen.map_or(1, |seed| seed.parse().expect("a number"))
+}
+
+fn play(arm: Arm, setting: &Setting, file: &UnifiedFile, test: &Test) -> Result<(), String> {
+    arm.run(setting, seed(), file, test)
+}
+
+/// Adds the reasons of a suite's skips to those of the suites before it, and prints all.
+fn count_reasons(suite: &Suite) {
+    static REASONS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+    let mut reasons = REASONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = suite.reasons();
+    if own.is_empty() {
+        return;
+    }
+    for (reason, count) in own {
+        *reasons.entry(reason).or_default() += count;
+    }
+    let mut text = "\nskipped in all suites that have ended so far:\n".to_owned();
+    for (reason, count) in &*reasons {
+        text += &format!("  {count:5} {reason}\n");
+    }
+    // A closed standard output must not make the suite fail.
+    let _ = stdout().write_all(text.as_bytes());
+}
