@@ -94,7 +94,7 @@ impl Arm {
         test: &Test,
     ) -> Result<(), String> {
         match self {
-            Self::Simulated => simulated(setting, seed, file, test),
+            Self::Simulated => simulated(setting, seed, file, test)?.0,
             Self::Tokio | Self::FerretDb => {
                 let place = self.place(setting)?;
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -141,7 +141,13 @@ thread_local! {
     static FERRETDB: Option<Peer> = ferretdb(FerretDb::default()).expect("it starts");
 }
 
-fn simulated(setting: &Setting, seed: u64, file: &UnifiedFile, test: &Test) -> Result<(), String> {
+/// Plays a test in virtual time. Returns its result, and a digest of all that happened.
+pub(crate) fn simulated(
+    setting: &Setting,
+    seed: u64,
+    file: &UnifiedFile,
+    test: &Test,
+) -> Result<(Result<(), String>, [u8; 32]), String> {
     let mut options = deployment(setting)?;
     let issuer = TokenIssuer::new(IssuerOptions::default(), &Seed::new([7; 32]));
     if setting.authentication == Authentication::Oidc {
@@ -158,7 +164,8 @@ fn simulated(setting: &Setting, seed: u64, file: &UnifiedFile, test: &Test) -> R
     let hosts = addresses(setting).iter().map(ToString::to_string).collect();
     let server = Server::new(runtime, place(setting, hosts), seed);
     let ended = executor.run(Instant::ZERO + LIMIT, stage::play(server, file, test));
-    ended.map_err(|failure| failure.to_string())?
+    let played = ended.unwrap_or_else(|failure| Err(failure.to_string()));
+    Ok((played, executor.digest()))
 }
 
 fn place_of_ferretdb() -> Result<Place, String> {

@@ -46,7 +46,8 @@ pub(crate) fn check<R: Runtime>(entities: &Entities<R>, expected: &Document) -> 
     }
 }
 
-fn all(seen: &[Seen]) -> String {
+/// Returns the names of events, with those of their commands.
+pub(crate) fn all(seen: &[Seen]) -> String {
     let names = seen
         .iter()
         .map(|seen| match seen.fields.get_str("commandName") {

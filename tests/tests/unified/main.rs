@@ -58,3 +58,10 @@ suites! {
     valid_pass: "unified-test-format/valid-pass", ["unified-test-format/tests/valid-pass"];
     versioned_api: "versioned-api", ["versioned-api/tests"];
 }
+
+/// The same seed gives the same events, messages and times.
+#[test]
+fn tests_are_deterministic() {
+    suite::play_twice("sessions/tests");
+    suite::play_twice("server-discovery-and-monitoring/tests/unified");
+}

@@ -55,6 +55,7 @@ pub(crate) async fn play<R: Host>(
         fail_points: Mutex::default(),
     });
     let played = stage.run(file, test).await;
+    let played = played.map_err(|why| stage.with_events(&why));
     let ended = stage.end().await;
     played.and(ended)
 }
@@ -87,6 +88,16 @@ impl<R: Host> Stage<R> {
             self.check_outcome(expected).await?;
         }
         Ok(())
+    }
+
+    /// Returns the reason of a failure, with the events of all clients.
+    fn with_events(&self, why: &str) -> String {
+        let seen = self
+            .clients()
+            .into_iter()
+            .map(|client| events::all(&client.watch.events()));
+        let seen = seen.filter(|seen| !seen.is_empty());
+        format!("{why}\n    events: {}", seen.collect::<Vec<_>>().join("; "))
     }
 
     fn clients(&self) -> Vec<Arc<super::entities::Watched<R>>> {

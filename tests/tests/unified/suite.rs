@@ -1,7 +1,7 @@
 //! Runs the files of a suite.
 
 use super::{
-    arm::Arm,
+    arm::{Arm, simulated},
     file::{Test, UnifiedFile},
     setting::{Setting, settings},
     skips, unsupported,
@@ -21,8 +21,11 @@ use std::{
 /// The environment variable that selects files: those whose name contains its value.
 const FILE: &str = "ONIONSKIN_UNIFIED_FILE";
 
-/// The environment variable that replaces the default seed of virtual time.
+/// The environment variable that replaces the first seed of virtual time, which is 1.
 const SEED: &str = "ONIONSKIN_SEED";
+
+/// The environment variable with the number of seeds with which each test is played, one by default.
+const SEEDS: &str = "ONIONSKIN_SEEDS";
 
 /// The outcome that the tests of a suite are expected to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +114,8 @@ impl Suited {
         for setting in settings {
             let case = format!("{} on {setting}", test.description);
             suite.case(name, &case, || {
-                let played = play(arm, &setting, file, test);
-                match (self.expected, played) {
-                    (Expected::Pass, played) => {
-                        played.map_err(|why| format!("{why}\n    again: {}", self.line(name)))
-                    }
+                match (self.expected, self.play(arm, &setting, name, file, test)) {
+                    (Expected::Pass, played) => played,
                     (_, Err(_)) => Ok(()),
                     (_, Ok(())) => Err("it does not fail".to_owned()),
                 }
@@ -123,24 +123,65 @@ impl Suited {
         }
     }
 
-    /// Returns the command that runs the tests of a file again.
-    fn line(&self, file: &str) -> String {
-        let test = self.title.replace(['-', '/'], "_");
-        let (seed, name) = (seed(), self.title);
-        format!(
-            "{SEED}={seed} {FILE}={file} cargo test -p onionskin-tests --test unified {test} \
-             -- --nocapture # {name}"
-        )
+    /// Plays a test with each seed. A failure names the command that plays the file again.
+    fn play(
+        &self,
+        arm: Arm,
+        setting: &Setting,
+        name: &str,
+        file: &UnifiedFile,
+        test: &Test,
+    ) -> Result<(), String> {
+        let function = self
+            .title
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .replace('-', "_");
+        let first = number(SEED, 1);
+        for seed in first..first + number(SEEDS, 1) {
+            arm.run(setting, seed, file, test).map_err(|why| {
+                format!(
+                    "{why}\n    again: {SEED}={seed} {FILE}={name} cargo test -p onionskin-tests \
+                     --test unified {function} -- --nocapture"
+                )
+            })?;
+        }
+        Ok(())
     }
 }
 
-fn seed() -> u64 {
-    let chosen = env::var(SEED).ok();
-    chosen.map_or(1, |seed| seed.parse().expect("a number"))
+/// Plays each test of a folder twice with the same seed. Panics if the two differ in anything, and
+/// if there is no test.
+pub(crate) fn play_twice(folder: &str) {
+    let Some(files) = specifications::files(folder) else {
+        return;
+    };
+    let mut count = 0;
+    for file in files {
+        let read = file
+            .content
+            .and_then(|json| UnifiedFile::read(&json, &file.text));
+        let read = read.expect("a file of the format");
+        for test in &read.tests {
+            let settings = settings(&read.requirements, &test.requirements, 2);
+            if unsupported::reason(&read, test).is_some() {
+                continue;
+            }
+            for setting in settings {
+                let [one, two] = [(); 2].map(|()| simulated(&setting, 1, &read, test));
+                assert_eq!(one, two, "{}: {} on {setting}", file.name, test.description);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0, "{folder} has no test");
 }
 
-fn play(arm: Arm, setting: &Setting, file: &UnifiedFile, test: &Test) -> Result<(), String> {
-    arm.run(setting, seed(), file, test)
+/// Returns the number in an environment variable, or else `default`.
+fn number(variable: &str, default: u64) -> u64 {
+    let chosen = env::var(variable).ok();
+    chosen.map_or(default, |text| text.parse().expect("a number"))
 }
 
 /// Adds the reasons of a suite's skips to those of the suites before it, and prints all.
