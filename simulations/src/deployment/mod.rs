@@ -455,10 +455,7 @@ impl Deployment {
                 }
                 Output::Transmit(connection) => self.transmits.push_back(connection),
                 Output::Turn(connection) => self.turns.push_back(connection),
-                Output::Close(connection) => {
-                    let connection = routing::outer(connection);
-                    self.actions.push_back(Action::Close(connection));
-                }
+                Output::Close(connection) => self.close(now, connection),
                 Output::Report(event) => self.actions.push_back(Action::Report(event)),
                 Output::LongQuery(connection) => self.long_queries.push(connection),
             }

@@ -94,10 +94,15 @@ impl Deployment {
 
     fn carry_request(&mut self, now: Instant, connection: ConnId, to: Option<usize>, bytes: &[u8]) {
         let target = to.unwrap_or(self.options.addresses.len());
-        let inner = inner(connection);
         let Some(&from) = self.homes.get(&connection) else {
             return;
         };
+        // A request that another member has forwarded is not forwarded again.
+        if is_inner(connection) {
+            self.members[from].handle_unreachable(now, connection);
+            return self.collect(now, from);
+        }
+        let inner = inner(connection);
         if self.members.len() <= target {
             return;
         }
@@ -119,6 +124,26 @@ impl Deployment {
         self.homes.insert(inner, target);
         self.members[target].handle_received(now, inner, bytes);
         self.collect(now, target);
+    }
+
+    /// Closes a connection that a member ends. If that is the connection of a router to the shard,
+    /// the client's connection is closed with it. If it is one to a primary, only the request that
+    /// was forwarded fails.
+    pub(super) fn close(&mut self, now: Instant, connection: ConnId) {
+        let shard = self.options.addresses.len();
+        let client = outer(connection);
+        let home = self.homes.get(&connection).copied();
+        if !is_inner(connection) || home == Some(shard) {
+            return self.actions.push_back(Action::Close(client));
+        }
+        if let Some(primary) = home {
+            self.homes.remove(&connection);
+            self.members[primary].handle_disconnected(connection);
+        }
+        if let Some(&secondary) = self.homes.get(&client) {
+            self.members[secondary].handle_unreachable(now, client);
+            self.collect(now, secondary);
+        }
     }
 
     fn carry_answer(&mut self, now: Instant, inner: ConnId) {

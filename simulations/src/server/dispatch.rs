@@ -93,7 +93,7 @@ impl Member {
         self.log(now, None);
         self.running = None;
         if self.connection(conn).is_none_or(|c| c.closing) {
-            return;
+            return self.forget_long_query();
         }
         let Some((request, effect)) = self.wait_for_job(now, conn, request, effect) else {
             return;

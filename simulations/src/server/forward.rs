@@ -115,8 +115,12 @@ impl Member {
         }
     }
 
-    /// Handles a forwarded request that cannot reach the primary.
+    /// Handles the failure of the connection to the primary. A request that was forwarded fails.
     pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId) {
+        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+        if !pending.is_some_and(|pending| matches!(pending.waiting, Waiting::Routed { .. })) {
+            return;
+        }
         if let Some(pending) = self.unpark(conn) {
             let error: Fault = fault(HOST_UNREACHABLE, "the primary cannot be reached");
             self.respond(conn, &pending.request, Err(error));

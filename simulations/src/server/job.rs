@@ -179,6 +179,11 @@ impl Member {
         Ok(found?)
     }
 
+    /// Forgets the long query of a request whose connection is closing.
+    pub(super) fn forget_long_query(&mut self) {
+        self.jobs.new = None;
+    }
+
     /// Lets a request wait for its long query, if it has one. Otherwise returns the arguments.
     pub(super) fn wait_for_job(
         &mut self,

@@ -13,6 +13,9 @@ use bson::Bson;
 /// The first release in which `count` and `distinct` take a `comment` of any type.
 const ANY_COMMENT: [u16; 3] = [4, 4, 14];
 
+/// The largest number of characters of a command that an error shows.
+const MAX_SHOWN: usize = 1000;
+
 /// Returns the error of a command with an unknown field. Servers before 5.0 have texts of their own
 /// for the commands that they do not parse by a description.
 pub(super) fn unknown_field(
@@ -25,7 +28,7 @@ pub(super) fn unknown_field(
         _ if release >= (5, 0) => unknown(&format!("{prefix}.{name}")),
         "aggregate" => fault(9, format!("unrecognized field '{name}'")),
         "find" | "getMore" => {
-            let shown = display(&request.command);
+            let shown: String = display(&request.command).chars().take(MAX_SHOWN).collect();
             let text = format!("Failed to parse: {shown}. Unrecognized field '{name}'.");
             fault(9, text)
         }
@@ -55,7 +58,7 @@ pub(super) fn check_comment(request: &Request, release: [u16; 3]) -> Result<(), 
         }
         _ if (major, minor) >= (4, 4) => Ok(()),
         "find" if !is_text => {
-            let shown = display(&request.command);
+            let shown: String = display(&request.command).chars().take(MAX_SHOWN).collect();
             let text =
                 format!("Failed to parse: {shown}. 'comment' field must be of BSON type string.");
             Err(fault(9, text))

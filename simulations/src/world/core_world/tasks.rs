@@ -302,9 +302,8 @@ impl CoreWorld {
         );
         let is_closed = matches!(&ending, Ending::Failed(e) if is_client_closed(e));
         if is_closed && !self.sides[client].is_closed {
-            let message = format!(
-                "client {client} failed an operation with ClientClosed before it was closed"
-            );
+            let message =
+                format!("client {client} failed an operation with Shutdown before it was closed");
             self.fail(FailureKind::Correctness, message);
         }
         self.history.end(place, now, ending);

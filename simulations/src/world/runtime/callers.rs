@@ -280,7 +280,7 @@ impl Caller {
             if is_closed {
                 if self.closes.is_none_or(|at| at > now) {
                     let message = format!(
-                        "client {} failed an operation with ClientClosed before it was closed",
+                        "client {} failed an operation with Shutdown before it was closed",
                         self.number
                     );
                     state.fail(FailureKind::Correctness, message);
