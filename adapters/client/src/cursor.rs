@@ -92,7 +92,7 @@ impl<R: Runtime, T> Cursor<R, T> {
     }
 
     fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
-        let has_next = ready!(self.batches.poll(context));
+        let has_next = ready!(self.batches.poll(context, false));
         // This also forgets the previous document if there is no next one.
         let next = self.batches.fetch.program_mut().advance();
         Poll::Ready(has_next.and_then(|_| match next {
@@ -185,7 +185,14 @@ impl<R: Runtime> Batches<R> {
 
     /// Fetches a batch if the current one was read and the cursor is open. The result is true if
     /// there is something to read, and false if the cursor has no more documents.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+    ///
+    /// With `fetches_one`, one batch is fetched at most, and the result is false if it is empty.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        fetches_one: bool,
+    ) -> Poll<Result<bool, Error>> {
+        self.fetch.program_mut().set_fetches_one(fetches_one);
         if self.fetch.is_over() {
             let cursor = self.fetch.program_mut();
             if cursor.has_next() || !cursor.is_open() {
@@ -224,9 +231,7 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
         context: &mut Context<'_>,
         fetches_one: bool,
     ) -> Poll<Option<Result<T, Error>>> {
-        let cursor = self.batches.fetch.program_mut();
-        cursor.set_fetches_one(fetches_one);
-        match ready!(self.batches.poll(context)) {
+        match ready!(self.batches.poll(context, fetches_one)) {
             Err(error) => Poll::Ready(Some(Err(error))),
             Ok(false) => Poll::Ready(None),
             Ok(true) => {
@@ -248,7 +253,7 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     /// `timeout(.., cursor.next())` of a runtime. If it was fetching a batch, the next call of
     /// `next` continues that. Until then the fetch keeps its connection: nothing else can use the
     /// connection before the cursor is polled again, closed or dropped, or before one second after
-    /// the time limit of the cursor. So set a time limit for the cursor
+    /// the time limit of the cursor, which goes on meanwhile. So set a time limit for the cursor
     /// ([`Find::timeout`](crate::Find::timeout)), or drop a cursor that is not needed any more.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await

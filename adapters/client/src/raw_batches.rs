@@ -64,7 +64,7 @@ impl<R: Runtime> RawBatchCursor<R> {
     }
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RawBatch, Error>>> {
-        let has_next = ready!(self.batches.poll(context));
+        let has_next = ready!(self.batches.poll(context, false));
         let batch = self.batches.fetch.program_mut().take_raw_batch();
         Poll::Ready(match has_next {
             Ok(_) => batch.map(Ok),

@@ -16,10 +16,10 @@ use std::{fmt, future::IntoFuture, sync::Arc};
 
 /// A session: operations that belong together.
 ///
-/// By default a session is causally consistent: its reads see the effects of its earlier
+/// By default a session is causally consistent: its operations see the effects of its earlier
 /// operations, on whatever member they run, if its reads and writes have the concern `majority`
-/// (Causal Consistency Specification, *Abstract*). All reads of a snapshot session see the data of
-/// one point in time.
+/// (Causal Consistency Specification, *Abstract*). Unacknowledged writes take no part in that. All
+/// reads of a snapshot session see the data of one point in time.
 ///
 /// A call runs in a session by its method `session`. Operations of one session should run one after
 /// the other. The session is for its client only. Dropping it ends it, and its id is used again for

@@ -68,7 +68,7 @@ impl BulkWriteError {
 impl fmt::Display for BulkWriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
-            return f.write_str("an error ended it early; see the cause of this one");
+            return f.write_str("another error ended it early");
         }
         let (errors, concerns) = (self.write_errors.len(), self.write_concern_errors.len());
         write!(

@@ -58,7 +58,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error as plain data: its kind, its labels, the server where it occurred, the error that
 /// caused it, and the documents that a failed `insert_many` had inserted.
 ///
-/// Cloning is cheap. Errors are compared by their content.
+/// A clone copies the kind, which can contain a reply of the server. Errors are compared by their
+/// content.
 ///
 /// ```
 /// use onionskin_core::error::{Error, ErrorKind, Responsible, IoError, NetworkFault};
@@ -199,7 +200,12 @@ impl Error {
 
     /// Returns this error with the kind [`ErrorKind::Write`] if it has the kind
     /// [`ErrorKind::InsertMany`], in which the reply to every write is read.
+    ///
+    /// The same holds for the errors that caused it.
     pub(crate) fn of_one_write(mut self) -> Self {
+        if let Some(cause) = self.fields.cause.clone() {
+            Arc::make_mut(&mut self.fields).cause = Some(cause.of_one_write());
+        }
         if let ErrorKind::InsertMany(fault) = &*self.kind
             && let Some(first) = WriteFailure::first(fault)
         {
@@ -357,6 +363,9 @@ impl fmt::Display for Error {
                 write!(f, "server selection failed after {waited} ms: {message}")?;
             }
             (kind, _) => write!(f, "{kind}")?,
+        }
+        if let (ErrorKind::BulkWrite(_), Some(cause)) = (self.kind(), &self.fields.cause) {
+            write!(f, ": {cause}")?;
         }
         if let Some(namespace) = &self.fields.namespace {
             write!(Escaping(f), " (collection {namespace})")?;

@@ -149,6 +149,8 @@ impl InsertManyError {
         let concern = concern.map(WriteConcernError::from_document);
         let mut kept = Vec::new();
         if let Some(array) = errors.and_then(|v| v.as_array()) {
+            // The exact size, because a list that grows takes twice its memory.
+            kept.reserve_exact(array.into_iter().take(MAX_WRITE_ERRORS).count());
             let entries = array.into_iter().flatten().filter_map(|v| v.as_document());
             kept.extend(
                 entries

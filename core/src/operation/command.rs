@@ -132,7 +132,8 @@ pub(crate) struct Request {
     pub(crate) raw_data: Option<bool>,
     /// The part of the command that servers before 4.4 do not know; `None` if there is none.
     pub(crate) needs_4_4: Option<&'static str>,
-    /// The settings of the cursor that the command opens or reads; `None` for other commands.
+    /// The settings of the cursor that the command opens; `None` for other commands, and if none is
+    /// set.
     pub(crate) cursor: Option<Box<CursorSettings>>,
     /// The session and the pin to give back before the command begins.
     pub(crate) released: Option<Box<CursorResources>>,
@@ -394,8 +395,9 @@ impl Command {
 
     /// Sets the time limit of the whole operation: server selection, check-out, exchange and
     /// retries together. Zero means no limit, and `None` means `timeoutMS` of the client. With a
-    /// limit, [`Exchange::begin`](super::Exchange::begin) adds `maxTimeMS` to a command other than
-    /// `getMore`. The body of such a command must not have that field.
+    /// limit, [`Exchange::begin`](super::Exchange::begin) adds `maxTimeMS`, except to a `getMore`
+    /// and to a command whose cursor is limited per iteration and awaits no documents. The body of
+    /// the command must not have that field.
     ///
     /// In a [program](super::Program) the time limit of the first command counts for all commands.
     /// Time limits of later commands are ignored.

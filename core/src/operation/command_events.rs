@@ -74,6 +74,9 @@ impl Exchange {
             return;
         }
         let failure = match outcome {
+            // The command of a reply with write errors succeeded. They can be many, and are not
+            // copied.
+            Outcome::Completed if self.write_error().is_some() => None,
             Outcome::Completed => self.outcome().err(),
             Outcome::Failed(error) => Some(error.clone()),
             Outcome::Abandoned => Some(ErrorKind::Abandoned.into()),
@@ -95,7 +98,6 @@ impl Exchange {
     ) -> CommandEvent {
         let duration = Duration::ZERO;
         let failure = match failure {
-            Some(error) if matches!(error.kind(), ErrorKind::InsertMany(_)) => None,
             Some(error) if is_sensitive => Some(without_server_text(error)),
             other => other.cloned(),
         };

@@ -66,7 +66,8 @@ pub struct Cursor {
     /// The `operationTime` of the last reply that had one.
     operation_time: Option<Timestamp>,
     settings: CursorSettings,
-    /// The number of documents that were read, if `settings` has a limit.
+    /// The number of documents that were read. Whole batches are counted only if `settings` has a
+    /// limit.
     read: u64,
     /// True if the server takes the field `comment` in a `getMore`.
     takes_comment: bool,

@@ -58,7 +58,9 @@ impl CursorSettings {
     fn check(&self, timeout: Option<Duration>, writes: bool) -> Result<(), Error> {
         let fail = |message: &str| Err(Error::argument(message));
         if self.timeout_mode.is_some() && timeout.is_none() {
-            return fail("timeoutMode needs a time limit; set a timeout");
+            return fail(
+                "timeoutMode needs timeoutMS; set the time limit of the call or its handle",
+            );
         }
         let mode = self.timeout_mode;
         if mode == Some(TimeoutMode::CursorLifetime) && self.is_tailable() {
@@ -69,14 +71,18 @@ impl CursorSettings {
         }
         if mode == Some(TimeoutMode::Iteration) && writes {
             return fail(
-                "a pipeline with $out or $merge has no cursor to iterate; leave timeoutMode out",
+                "a pipeline with $out or $merge has no cursor to iterate; set no timeoutMode",
             );
         }
         let limit = timeout.filter(|limit| !limit.is_zero());
         if let (Some(wait), Some(limit)) = (self.max_await_time, limit)
             && wait >= limit
         {
-            return fail("maxAwaitTimeMS must be shorter than the time limit of the operation");
+            return fail(
+                "the server would await new documents (maxAwaitTimeMS, or maxTimeMS of a getMore) \
+                 as long as the time limit of the operation (timeoutMS) or longer; choose a \
+                 shorter time or a longer limit",
+            );
         }
         Ok(())
     }

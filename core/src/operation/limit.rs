@@ -15,8 +15,8 @@ impl Operation {
         let name = self.request.name();
         let message = if self.request.kind == CommandKind::CursorFollowUp {
             format!(
-                "no time was left to send {name}: the time limit of a cursor bounds the command \
-                 that opened it and all further batches together; choose a longer one or fetch less"
+                "no time was left to send {name}: the time limit of a cursor bounds all batches \
+                 that are fetched before it passes; choose a longer one or fetch less"
             )
         } else {
             format!(

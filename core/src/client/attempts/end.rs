@@ -129,7 +129,7 @@ impl Client {
                 self.note_session_times(&exchange.operation, &assessment);
                 self.note_cluster_time(now, assessment.cluster_time, facts);
                 if let Some(error) = assessment.for_topology {
-                    self.report_to_topology(now, facts, error);
+                    self.report_to_topology(now, facts, &error);
                 }
                 assessment.result
             }
@@ -142,7 +142,7 @@ impl Client {
     /// description are reported to the topology before the connection is checked in, so that a
     /// clear precedes the check in (CMAP-150).
     fn end_failed(&mut self, now: Instant, exchange: &mut Exchange, error: Error) -> End {
-        self.report_to_topology(now, &exchange.lease.facts, error.clone());
+        self.report_to_topology(now, &exchange.lease.facts, &error);
         if self.drops_cluster_time(now, exchange, &error) && !self.life.is_closed() {
             return End::NotBegun;
         }
@@ -280,9 +280,12 @@ impl Client {
         &mut self,
         now: Instant,
         facts: &ConnectionFacts,
-        error: Error,
+        error: &Error,
     ) {
         match error.kind() {
+            // Only the error of a write concern can tell of a change of the server's state. The
+            // errors of statements can be many, and are not copied.
+            ErrorKind::InsertMany(all) if all.write_concern_error.is_none() => return,
             ErrorKind::Command(_)
             | ErrorKind::InsertMany(_)
             | ErrorKind::Io(_)
@@ -290,7 +293,7 @@ impl Client {
             _ => return,
         }
         let error = ApplicationError {
-            error,
+            error: error.clone(),
             phase: Phase::Operation,
             is_stale: self.pools.is_outdated(facts.server, facts.pooled),
             service: facts.service,

@@ -88,7 +88,7 @@ impl Client {
             None => (AtEnd::Usable, End::NotBegun),
             Some(failure) => {
                 let error = broken(&lease.facts, &failure);
-                self.report_to_topology(now, &lease.facts, error.clone());
+                self.report_to_topology(now, &lease.facts, &error);
                 (AtEnd::Broken(Some(error)), End::NotBegun)
             }
         };

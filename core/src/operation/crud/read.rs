@@ -55,7 +55,10 @@ pub fn find(
     if let Some(size) = options.batch_size {
         // A batch that the limit fills would leave an open cursor without documents.
         let fills = size > 0 && options.limit == Some(size.into());
-        body.i64("batchSize", i64::from(size) + i64::from(fills));
+        match i32::try_from(i64::from(size) + i64::from(fills)) {
+            Ok(size) => body.i32("batchSize", size),
+            Err(_) => body.i64("batchSize", size.into()),
+        };
     }
     command.set_cursor(CursorSettings {
         batch_size: options.batch_size,

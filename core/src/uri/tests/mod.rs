@@ -19,17 +19,17 @@ fn of_localhost() -> ClientOptions {
 
 fn fails(text: &str) -> (UriPart, String) {
     match parse(text).expect_err(text).kind() {
-        ErrorKind::InvalidArgument { argument, message } => match argument {
-            Argument::Uri(part) => (*part, message.clone()),
-            other => panic!("{text}: {other:?}"),
-        },
+        ErrorKind::InvalidArgument {
+            argument: Argument::Uri(part),
+            message,
+        } => (*part, message.clone()),
         other => panic!("{text}: {other}"),
     }
 }
 
 fn warns(text: &str) -> Vec<String> {
-    let warnings = parse(text).expect(text).warnings;
-    warnings.iter().map(ToString::to_string).collect()
+    let parsed = parse(text).expect(text);
+    parsed.warnings.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -477,8 +477,7 @@ proptest! {
         let parsed = parse(&text).expect("each part is valid");
         let credential = parsed.options.credential.as_ref().expect("there is one");
         prop_assert_eq!(credential.username.as_ref(), Some(&username));
-        let found = credential.password.as_ref().map(|p| p.expose());
-        prop_assert_eq!(found, password.as_deref());
+        prop_assert_eq!(credential.password.as_ref().map(|p| p.expose()), password.as_deref());
         prop_assert_eq!(credential.source(), &database);
         prop_assert_eq!(parsed.options.default_database.as_deref(), Some(database.as_str()));
         prop_assert_eq!(parsed.options.app_name.as_deref(), Some(app_name.as_str()));

@@ -305,7 +305,7 @@ impl WriteModel {
         }
     }
 
-    /// True if the operation can affect several documents.
+    /// True if the operation has a hint.
     pub(super) const fn has_hint(&self) -> bool {
         match self {
             Self::InsertOne(_) => false,
@@ -317,6 +317,7 @@ impl WriteModel {
         }
     }
 
+    /// True if the operation can affect several documents.
     pub(super) const fn is_multi(&self) -> bool {
         matches!(self, Self::UpdateMany(_) | Self::DeleteMany(_))
     }

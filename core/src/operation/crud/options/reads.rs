@@ -60,15 +60,16 @@ options! { ($)
         skip: u64 => Body "skip",
         /// Sets the order of the documents. Default: none.
         sort: Document => Body "sort",
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included:
-        /// server selections, check-outs, exchanges and retries. The time starts when the call is
-        /// awaited, and also counts while the cursor is not read. After the limit, the cursor
-        /// returns the documents that were fetched before and then a timeout error. Default:
-        /// `timeoutMS` of the client; zero means no limit.
+        /// Sets the time limit of the operation: server selections, check-outs, exchanges and
+        /// retries. Unless `timeout_mode` or a tailable cursor makes it a limit of each iteration,
+        /// every `getMore` of the cursor is included. The time starts when the call is awaited, and
+        /// also counts while the cursor is not read. After the limit, the cursor returns the
+        /// documents that were fetched before and then a timeout error. Default: that of the
+        /// handle, or else `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
-        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
-        /// cursors.
+        /// Sets the scope of `timeout`: the call with all batches of its cursor, or the call and
+        /// then each `next` of the cursor. Fails without a time limit. Default: with all batches,
+        /// except for tailable cursors.
         timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
@@ -111,7 +112,8 @@ options! { ($)
         /// Sets the order of the documents, of which the first is returned. Default: none.
         sort: Document => Body "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -139,7 +141,8 @@ options! { ($)
         /// Sets the number of documents to leave out before counting. Default: zero.
         skip: u64 => Kept "skip",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -161,7 +164,8 @@ options! { ($)
         /// Sets how the server is selected. Default: the read preference of the collection.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -186,7 +190,8 @@ options! { ($)
         /// Sets how the server is selected. Default: the read preference of the collection.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -223,15 +228,16 @@ options! { ($)
         /// database. A pipeline that ends with `$out` or `$merge` runs on the primary while an
         /// available server is older than 5.0 (SEL-34).
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included:
-        /// server selections, check-outs, exchanges and retries. The time starts when the call is
-        /// awaited, and also counts while the cursor is not read. After the limit, the cursor
-        /// returns the documents that were fetched before and then a timeout error. Default:
-        /// `timeoutMS` of the client; zero means no limit.
+        /// Sets the time limit of the operation: server selections, check-outs, exchanges and
+        /// retries. Unless `timeout_mode` or a tailable cursor makes it a limit of each iteration,
+        /// every `getMore` of the cursor is included. The time starts when the call is awaited, and
+        /// also counts while the cursor is not read. After the limit, the cursor returns the
+        /// documents that were fetched before and then a timeout error. Default: that of the
+        /// handle, or else `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
-        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
-        /// cursors.
+        /// Sets the scope of `timeout`: the call with all batches of its cursor, or the call and
+        /// then each `next` of the cursor. Fails without a time limit. Default: with all batches,
+        /// except for tailable cursors.
         timeout_mode: TimeoutMode => Kept "timeoutMode",
         /// Sets the write concern of `$out` and `$merge`. Default: that of the collection or
         /// database. Not sent for other pipelines.

@@ -42,7 +42,8 @@ options! { ($)
         /// Sets how the server is selected. Default: the primary.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         ///
         /// With a time limit, the driver sends `maxTimeMS`. If the command has this field itself,
         /// the field occurs twice, and the behaviour of the server is undefined (RUN-24).
@@ -65,12 +66,13 @@ options! { ($)
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets how the server is selected. Default: the primary.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Sets the time limit of the operation, by default with every `getMore` of its cursor (see
+        /// `timeout_mode`). Default: that of the handle, or else `timeoutMS` of the client; zero
+        /// means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
-        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
-        /// cursors.
+        /// Sets the scope of `timeout`: the call with all batches of its cursor, or the call and
+        /// then each `next` of the cursor. Fails without a time limit. Default: with all batches,
+        /// except for tailable cursors.
         timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
@@ -90,7 +92,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -109,7 +112,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -129,12 +133,13 @@ options! { ($)
         /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Sets the time limit of the operation, by default with every `getMore` of its cursor (see
+        /// `timeout_mode`). Default: that of the handle, or else `timeoutMS` of the client; zero
+        /// means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
-        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
-        /// cursors.
+        /// Sets the scope of `timeout`: the call with all batches of its cursor, or the call and
+        /// then each `next` of the cursor. Fails without a time limit. Default: with all batches,
+        /// except for tailable cursors.
         timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
@@ -215,7 +220,8 @@ options! { ($)
         /// Sets options of the storage engine.
         storage_engine: Document => Body "storageEngine",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Makes the collection a time series. From server 5.0 on.
         timeseries: TimeseriesOptions => Body "timeseries",
@@ -238,7 +244,8 @@ options! { ($)
         /// From server 4.4 on.
         comment: Bson => Body "comment" (into),
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -253,7 +260,8 @@ options! { ($)
         /// Sets whether a collection that has the new name is dropped before. Default: false.
         drop_target: bool => Body "dropTarget",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -265,7 +273,8 @@ options! { ($)
         /// From server 4.4 on.
         comment: Bson => Body "comment" (into),
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the database.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -288,12 +297,13 @@ options! { ($)
         /// their documents. Only for internal use by MongoDB: it can change or disappear at any
         /// time. Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Sets the time limit of the operation, by default with every `getMore` of its cursor (see
+        /// `timeout_mode`). Default: that of the handle, or else `timeoutMS` of the client; zero
+        /// means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets what `timeout` bounds: the call and all batches of its cursor together, or each
-        /// `next` of the cursor anew. Needs a `timeout`. Default: together, except for tailable
-        /// cursors.
+        /// Sets the scope of `timeout`: the call with all batches of its cursor, or the call and
+        /// then each `next` of the cursor. Fails without a time limit. Default: with all batches,
+        /// except for tailable cursors.
         timeout_mode: TimeoutMode => Kept "timeoutMode",
     }
 
@@ -308,7 +318,8 @@ options! { ($)
         /// Sets the filter of the databases. Default: all.
         filter: Document => Body "filter",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 }

@@ -8,7 +8,7 @@ options! { ($)
     CreateSearchIndexOptions, built by CreateSearchIndexOptionsBuilder,
     listed by create_search_index_options => {
         /// Sets the time limit of the whole operation: server selection, check-out and exchange.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Default: that of the handle, or else `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -16,7 +16,7 @@ options! { ($)
     UpdateSearchIndexOptions, built by UpdateSearchIndexOptionsBuilder,
     listed by update_search_index_options => {
         /// Sets the time limit of the whole operation: server selection, check-out and exchange.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Default: that of the handle, or else `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
@@ -24,16 +24,16 @@ options! { ($)
     DropSearchIndexOptions, built by DropSearchIndexOptionsBuilder,
     listed by drop_search_index_options => {
         /// Sets the time limit of the whole operation: server selection, check-out and exchange.
-        /// Default: `timeoutMS` of the client; zero means no limit.
+        /// Default: that of the handle, or else `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
     /// Options of `list_search_indexes` beside those of its aggregation. All are unset by default.
     ListSearchIndexOptions, built by ListSearchIndexOptionsBuilder,
     listed by list_search_index_options => {
-        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
-        /// Default: that of the aggregation's options, or else `timeoutMS` of the client; zero
-        /// means no limit.
+        /// Sets the time limit of the operation, by default with every `getMore` of its cursor (see
+        /// `timeout_mode`). Default: that of the aggregation's options, or else `timeoutMS` of the
+        /// client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 }

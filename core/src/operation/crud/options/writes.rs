@@ -18,7 +18,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -38,8 +39,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation with all its commands: server selections,
-        /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
-        /// limit.
+        /// check-outs, exchanges and retries. Default: that of the handle, or else `timeoutMS` of
+        /// the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -61,8 +62,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole bulk write with all its commands: server selections,
-        /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
-        /// limit.
+        /// check-outs, exchanges and retries. Default: that of the handle, or else `timeoutMS` of
+        /// the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the client or collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -91,7 +92,8 @@ options! { ($)
         /// 8.0 on. `update_many` refuses it.
         sort: Document => Statement "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Statement "upsert",
@@ -119,7 +121,8 @@ options! { ($)
         /// Sets the order of the documents, of which the first is replaced. From server 8.0 on.
         sort: Document => Statement "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Statement "upsert",
@@ -143,7 +146,8 @@ options! { ($)
         /// Not sent to servers before 8.2.
         raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -173,7 +177,8 @@ options! { ($)
         /// Sets the order of the documents, of which the first is deleted.
         sort: Document => Body "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets the write concern. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
@@ -207,7 +212,8 @@ options! { ($)
         /// Sets the order of the documents, of which the first is replaced.
         sort: Document => Body "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Body "upsert",
@@ -245,7 +251,8 @@ options! { ($)
         /// Sets the order of the documents, of which the first is updated.
         sort: Document => Body "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
+        /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Body "upsert",
