@@ -120,7 +120,7 @@ impl Suite {
         reasons
     }
 
-    /// Prints the report, and fails for nothing.
+    /// Prints the report, and ignores failures.
     pub fn leave(mut self) {
         self.is_finished = true;
         // A closed standard output must not make the suite fail.
@@ -182,8 +182,8 @@ impl Drop for Suite {
     }
 }
 
-/// True if a skip of `skipped` is one of this case. A case that runs on several deployments has the
-/// name of each after ` on `, and a skip that names none of them is one of all.
+/// True if the case has the name `skipped`. The name of a deployment after ` on ` counts only if
+/// `skipped` has one, too.
 fn is_of(case: &str, skipped: &str) -> bool {
     let rest = case.strip_prefix(skipped);
     skipped.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" on "))

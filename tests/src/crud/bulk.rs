@@ -124,7 +124,8 @@ async fn results_of_each_operation_are_returned<R: Runtime + Default>(b: &Bench<
     let id = &result.insert_results[&0].inserted_id;
     assert!(id.as_object_id().is_some(), "{id}");
     assert_eq!(result.update_results[&1].upserted_id, Some(Bson::from(9)));
-    assert_eq!(result.update_results[&1].matched_count, 0);
+    // The server counts the upserted document.
+    assert_eq!(result.update_results[&1].matched_count, 1);
     assert_eq!(result.update_results[&2].modified_count, 1);
     assert_eq!(result.delete_results[&3].deleted_count, 2);
     assert_eq!(result.summary.inserted_count, 1);

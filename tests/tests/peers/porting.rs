@@ -57,12 +57,23 @@ fn other_places(source: &str) -> usize {
     pairs.filter(is_place).count()
 }
 
+fn collect_sources(folder: &Path, sources: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("the programs are there") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => collect_sources(&path, sources),
+            false => sources.push(std::fs::read_to_string(path).expect("a text")),
+        }
+    }
+}
+
 #[test]
 fn only_the_documented_places_differ_otherwise_than_in_imports() {
+    let mut sources = Vec::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/porting/src");
+    collect_sources(&folder, &mut sources);
     let mut places = 0;
-    for entry in std::fs::read_dir(folder).expect("the programs are there") {
-        let source = std::fs::read_to_string(entry.expect("a file").path()).expect("a text");
+    for source in sources {
         assert_eq!(
             source.matches("cfg(feature").count(),
             source.matches("#[cfg(feature = ").count(),

@@ -146,7 +146,7 @@ fn operations_in_progress_fail_when_the_runtime_of_their_client_ends() {
         for task in tasks {
             let ended = soon(&other, "an operation", task).expect("no panic");
             let error = ended.expect_err("the runtime has ended");
-            // If the client shuts down before the runtime ends, the error is `ClientClosed`.
+            // If the client shuts down before the runtime ends, the error is `Shutdown`.
             let kind = error.kind();
             let is_runtime_or_closed =
                 matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::Shutdown);

@@ -128,7 +128,9 @@ pub(crate) fn patterns_without_tls(path: &str, text: &str) -> Vec<String> {
     for (at, line) in lines.iter().enumerate() {
         let from = at.saturating_sub(TLS_WITHIN_LINES);
         let to = lines.len().min(at + TLS_WITHIN_LINES + 1);
-        let any_network = line.contains("ErrorKind::Io(_)");
+        // A pattern that names the fault, `ErrorKind::Io(IoError { fault: .. })`, is more exact.
+        let any_network = line.contains("ErrorKind::Io(")
+            && (!line.contains("ErrorKind::Io(IoError") || line.contains("IoError { .. }"));
         if any_network && !lines[from..to].iter().any(|l| l.contains("ErrorKind::Tls")) {
             found.push(format!(
                 "{path}:{}: name `ErrorKind::Tls` too, or ask `is_network`",

@@ -1,24 +1,14 @@
 //! The entities of a test, by name.
 
 use super::{
-    arm::Host,
-    file::list,
-    matching::Lookup,
-    setting::Topology,
-    watch::{Wanted, Watch},
+    arm::Host, clients::New, file::list, matching::Lookup, setting::Topology, watch::Watch,
 };
 use bson::{Bson, Document};
 use onionskin::{
     Client, ClientSession, Collection, Cursor, Database, Runtime, SessionCursor,
-    options::{CollectionOptions, DatabaseOptions, ServerApi, ServerApiVersion, SessionOptions},
+    options::{CollectionOptions, DatabaseOptions, SessionOptions},
 };
-use onionskin_core::{
-    description::TopologyDescription,
-    log::{Component, Level},
-    random::Seed,
-    uri,
-};
-use onionskin_tests::compressors::with_compressors;
+use onionskin_core::description::TopologyDescription;
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt::Write as _,
@@ -132,7 +122,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn uri(&self, one_router: bool, options: &Document) -> String {
+    pub(crate) fn uri(&self, one_router: bool, options: &Document) -> String {
         let is_direct = options.get("directConnection") == Some(&Bson::Boolean(true));
         let count = match self.topology {
             Topology::Sharded if one_router => 1,
@@ -270,7 +260,11 @@ impl<R: Runtime> Entities<R> {
         let options = options.as_document().ok_or("an entity is no document")?;
         let id = string(options, "id")?;
         let made = match kind.as_str() {
-            "client" => Entity::Client(new.client(id, options)?),
+            "client" => {
+                let watched = new.client(id, options)?;
+                new.fill_pool(&watched, options).await?;
+                Entity::Client(watched)
+            }
             "database" => {
                 let client = self.client(string(options, "client")?)?;
                 let own = sub(options, "databaseOptions");
@@ -310,108 +304,6 @@ impl<R: Runtime> Entities<R> {
         };
         self.add(id, made)
     }
-}
-
-/// The parts of new clients.
-pub(crate) struct New<R: Runtime> {
-    pub(crate) runtime: R,
-    pub(crate) place: Place,
-    pub(crate) seed: Seed,
-}
-
-impl<R: Host> New<R> {
-    /// Creates the client of an entity.
-    fn client(&self, id: &str, options: &Document) -> Result<Arc<Watched<R>>, String> {
-        // Without the option, a test must not depend on the number of routers.
-        let one_router = options.get("useMultipleMongoses") != Some(&Bson::Boolean(true));
-        let strings = |key| -> Vec<String> {
-            let values = options
-                .get_array(key)
-                .map(Vec::as_slice)
-                .unwrap_or_default();
-            values
-                .iter()
-                .filter_map(Bson::as_str)
-                .map(str::to_owned)
-                .collect()
-        };
-        let wanted = Wanted {
-            events: strings("observeEvents"),
-            ignored_commands: strings("ignoreCommandMonitoringEvents"),
-            sensitive: options
-                .get_bool("observeSensitiveCommands")
-                .unwrap_or_default(),
-            messages: messages(&sub(options, "observeLogMessages"))?,
-        };
-        let uri = self.place.uri(one_router, &sub(options, "uriOptions"));
-        self.build(id, &uri, options.get_document("serverApi").ok(), wanted)
-    }
-
-    /// Creates a client of the runner's own, of one router or of the whole deployment.
-    pub(crate) fn own(&self, id: &str, host: Option<usize>) -> Result<Client<R>, String> {
-        let mut place = self.place.clone();
-        if let Some(host) = host {
-            place.hosts = vec![place.hosts[host].clone()];
-            place.options = "directConnection=true".to_owned();
-        }
-        let uri = place.uri(false, &Document::new());
-        let watched = self.build(id, &uri, None, Wanted::default())?;
-        Ok(watched.client.clone())
-    }
-
-    fn build(
-        &self,
-        id: &str,
-        uri: &str,
-        api: Option<&Document>,
-        wanted: Wanted,
-    ) -> Result<Arc<Watched<R>>, String> {
-        let watch = Watch::new(wanted);
-        let parsed = uri::parse(&with_compressors(uri)).map_err(|error| error.to_string())?;
-        let mut options = parsed.options;
-        if let Some(api) = api {
-            options.server_api = Some(server_api(api)?);
-        }
-        let record = Arc::clone(&watch);
-        let client = Client::builder(self.runtime.clone(), options)
-            .seed(self.seed.split(id))
-            .event_listener(Arc::new(move |event| record.observe(event)))
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Arc::new(Watched { client, watch }))
-    }
-}
-
-fn server_api(api: &Document) -> Result<ServerApi, String> {
-    let version = match string(api, "version")? {
-        "1" => ServerApiVersion::V1,
-        other => return Err(format!("there is no API version {other}")),
-    };
-    let built = ServerApi::builder()
-        .version(version)
-        .strict(api.get_bool("strict").ok())
-        .deprecation_errors(api.get_bool("deprecationErrors").ok());
-    Ok(built.build())
-}
-
-fn messages(wanted: &Document) -> Result<Vec<(Component, Level)>, String> {
-    let mut messages = Vec::new();
-    for (key, level) in wanted {
-        let component = Component::ALL
-            .into_iter()
-            .find(|component| component.name() == key);
-        let component = component.ok_or_else(|| format!("there is no component {key}"))?;
-        let level = match level.as_str() {
-            Some("emergency" | "alert" | "critical" | "error") => Level::Error,
-            Some("warning") => Level::Warn,
-            Some("notice" | "info") => Level::Info,
-            Some("debug") => Level::Debug,
-            Some("trace") => Level::Trace,
-            _ => return Err(format!("there is no level {level}")),
-        };
-        messages.push((component, level));
-    }
-    Ok(messages)
 }
 
 impl<R: Runtime> Lookup for Entities<R> {

@@ -94,7 +94,7 @@ pub(crate) fn list(document: &Document, key: &str) -> Result<Vec<Document>, Stri
 fn check_schema(json: &Value) -> Result<(), String> {
     let version = json["schemaVersion"]
         .as_str()
-        .ok_or("there is no schemaVersion")?;
+        .ok_or("the schemaVersion is missing")?;
     let mut parts = version.split('.').map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
         return Err(format!("the schemaVersion {version} has another form"));

@@ -1,6 +1,7 @@
 //! The official tests in the unified format, run on the simulated deployment in virtual time.
 
 mod arm;
+mod clients;
 mod entities;
 mod errors;
 mod events;

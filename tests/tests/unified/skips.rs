@@ -4,13 +4,14 @@ use onionskin_tests::report::Skip;
 
 const QUEUE: &str = "these options of old drivers are not known here";
 const JAVASCRIPT: &str = "the simulated server runs no JavaScript ($where)";
-const SHORT_BLOCK: &str =
-    "the test blocks a getMore for 60 ms, which its time limit of 100 ms for each one allows";
+const SHORT_BLOCK: &str = "the test blocks a getMore for less time than its limit";
 
 const fn skip(file: &'static str, case: &'static str, reason: &'static str) -> Skip {
     Skip { file, case, reason }
 }
 
+const SLOW_HELLO: &str =
+    "the hello of a connection for minPoolSize takes longer than timeoutMS, which limits it";
 const NO_RESULT: &str =
     "an error before any write is known to have succeeded is the error itself, without a result";
 
@@ -36,6 +37,16 @@ const POOLS: &[Skip] = &[
 const MONITORING: &[Skip] = &[skip("interruptInUse-pool-clear.json", "", JAVASCRIPT)];
 
 const DEADLINES: &[Skip] = &[
+    skip(
+        "command-execution.json",
+        "command is not sent if RTT is greater than timeoutMS",
+        SLOW_HELLO,
+    ),
+    skip(
+        "command-execution.json",
+        "short-circuit is not enabled with only 1 RTT measurement",
+        SLOW_HELLO,
+    ),
     skip(
         "runCursorCommand.json",
         "Non-tailable cursor iteration timeoutMS is refreshed for getMore if timeoutMode is \

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 /// The longest time to wait for an event or a thread (Unified Test Format, *waitForEvent*).
 const SOON: Duration = Duration::from_secs(10);
 
-/// The time between two looks at a condition.
+/// The time between two evaluations of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The number of rounds of a loop, which the format leaves to a signal from outside.
@@ -32,8 +32,13 @@ pub(crate) async fn operate<R: Host>(
             let client = stage.entities.client(text("client")?)?;
             let command = sub(arguments, "failPoint");
             let fail_point = string(&command, "configureFailPoint")?.to_owned();
-            let own = stage.new.own("fail points", None)?;
-            lock(&stage.fail_points).push((own, fail_point));
+            // A fail point is one of a server, and the client may know some of them only.
+            for host in 0..stage.new.place.hosts.len() {
+                let own = stage
+                    .new
+                    .own(&format!("fail points of {host}"), Some(host))?;
+                lock(&stage.fail_points).push((own, fail_point.clone()));
+            }
             client.client.database("admin").run_command(command).await?;
         }
         "targetedFailPoint" => {
@@ -157,8 +162,8 @@ fn run_on_thread<R: Host>(
     Ok(())
 }
 
-/// Runs the operations of a loop. Errors and failures are stored as the loop asks, and end it if it
-/// does not.
+/// Runs the operations of a loop. Errors and failures are stored under the names that the loop has
+/// for them. Without a name they end the loop.
 async fn repeat<R: Host>(stage: &Arc<Stage<R>>, arguments: &Document) -> Result<(), String> {
     let stored = |key: &str| arguments.get_str(key).ok();
     let key = stored("storeErrorsAsEntity").or_else(|| stored("storeFailuresAsEntity"));
@@ -239,14 +244,12 @@ fn session<R: Host>(stage: &Stage<R>, name: &str, arguments: &Document) -> Resul
             let [.., one, two] = commands.as_slice() else {
                 return Err("there are no two commands".to_owned());
             };
-            let same = one.get("lsid") == two.get("lsid") && one.contains_key("lsid");
-            match same == name.contains("Same") {
+            let (Some(one), Some(two)) = (one.get("lsid"), two.get("lsid")) else {
+                return Err("one of them has no lsid".to_owned());
+            };
+            match (one == two) == name.contains("Same") {
                 true => Ok(()),
-                false => Err(format!(
-                    "they have {:?} and {:?}",
-                    one.get("lsid"),
-                    two.get("lsid")
-                )),
+                false => Err(format!("they have {one} and {two}")),
             }
         }
         "assertSessionDirty" | "assertSessionNotDirty" => {

@@ -2,7 +2,8 @@
 
 use super::{
     arm::{Host, Server},
-    entities::{Entities, Entity, New, lock, named, string},
+    clients::New,
+    entities::{Entities, Entity, lock, named, string},
     errors, events,
     file::{Test, UnifiedFile, list},
     matching::{self, Place as Depth},
@@ -104,7 +105,7 @@ impl<R: Host> Stage<R> {
         self.entities.clients()
     }
 
-    /// Creates an entity. A new session gets the cluster time of the runner's client.
+    /// Creates an entity.
     pub(crate) async fn create(&self, entity: &Document) -> Result<(), String> {
         self.entities.create(entity, &self.new).await
     }

@@ -9,7 +9,10 @@ use onionskin_core::{
     },
     log::{self, Component, Level, Record},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// The commands whose events only clients with `observeSensitiveCommands` observe.
 const SENSITIVE: [&str; 9] = [
@@ -59,6 +62,8 @@ pub(crate) struct Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     wanted: Wanted,
+    /// The number of connections that became ready.
+    ready: AtomicUsize,
     seen: Mutex<(Vec<Seen>, Vec<Record>)>,
 }
 
@@ -66,6 +71,7 @@ impl Watch {
     pub(crate) fn new(wanted: Wanted) -> Arc<Self> {
         Arc::new(Self {
             wanted,
+            ready: AtomicUsize::new(0),
             seen: Mutex::default(),
         })
     }
@@ -84,6 +90,9 @@ impl Watch {
         let Some((family, name, fields)) = described(&event.kind) else {
             return;
         };
+        if name == "connectionReadyEvent" {
+            self.ready.fetch_add(1, Ordering::SeqCst);
+        }
         if !self.wanted.events.iter().any(|wanted| wanted == name)
             || (family == Family::Command && self.ignores(&fields))
         {
@@ -109,6 +118,19 @@ impl Watch {
                 .iter()
                 .any(|ignored| ignored == command)
             || ((is_sensitive || is_hidden) && !self.wanted.sensitive)
+    }
+
+    /// Returns the number of connections that became ready, also if the client does not observe
+    /// their events.
+    pub(crate) fn ready_connections(&self) -> usize {
+        self.ready.load(Ordering::SeqCst)
+    }
+
+    /// Forgets all events and messages so far.
+    pub(crate) fn forget(&self) {
+        let mut seen = self.lock();
+        seen.0.clear();
+        seen.1.clear();
     }
 
     /// Returns the observed events.

@@ -62,7 +62,7 @@ fn collation() -> Collation {
 }
 
 /// The options that are not sent by the command of the call, with the test that shows their effect.
-const ELSEWHERE: [&str; 6] = [
+const ELSEWHERE: [&str; 11] = [
     // `a_tailable_cursor_waits_for_its_own_time`
     "Find::max_await_time",
     "Aggregate::max_await_time",
@@ -70,6 +70,12 @@ const ELSEWHERE: [&str; 6] = [
     "RunCursorCommand::batch_size",
     "RunCursorCommand::comment",
     "RunCursorCommand::max_time",
+    // The official tests of time limits (`unified`).
+    "Aggregate::timeout_mode",
+    "Find::timeout_mode",
+    "ListCollections::timeout_mode",
+    "ListIndexes::timeout_mode",
+    "RunCursorCommand::timeout_mode",
     // The command has to be that of such a cursor, so nothing follows from the type.
     "RunCursorCommand::cursor_type",
 ];
@@ -95,7 +101,7 @@ fn options_of_a_cursor_command_are_sent_with_each_batch() {
         let cursor = command().max_time(Duration::from_millis(9)).await;
         let found = cursor.expect("a cursor").into_vec().await;
         found.expect_err("the cursor does not wait");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(9_i64));
+        assert_eq!(sent.path("getMore", "maxTimeMS"), is(9));
         let find = numbers.find(doc! {}).batch_size(2).comment(5).await;
         find.expect("a cursor").into_vec().await.expect("documents");
         assert_eq!(sent.path("getMore", "comment"), is(5));
@@ -124,7 +130,7 @@ fn a_tailable_cursor_waits_for_its_own_time() {
         first.expect("a document");
         let next = tokio::time::timeout(Duration::from_secs(1), cursor.next());
         assert!(next.await.is_err(), "there is one document");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(7_i64));
+        assert_eq!(sent.path("getMore", "maxTimeMS"), is(7));
         drop(cursor);
         // The server accepts the time for change streams only.
         let aggregate = log.aggregate([]).batch_size(0);
@@ -135,7 +141,7 @@ fn a_tailable_cursor_waits_for_its_own_time() {
             .await
             .expect("an error")
             .expect_err("it cannot wait");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(8_i64));
+        assert_eq!(sent.path("getMore", "maxTimeMS"), is(8));
         client.shutdown().await;
     });
 }

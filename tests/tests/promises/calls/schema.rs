@@ -141,6 +141,7 @@ pub(super) async fn lists(
         batch_size(3) => "cursor.batchSize" = is(3);
         comment("why") => "comment" = is("why");
         filter(doc! { "name": "a" }) => "filter.name" = is("a");
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     let model =
