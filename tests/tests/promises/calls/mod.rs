@@ -161,6 +161,32 @@ fn raw_data_is_not_sent_to_servers_before_8_2() {
 }
 
 #[test]
+fn a_cursor_goes_on_after_a_batch_without_documents() {
+    on_tokio(async {
+        let deployment = Embedded::start(ServeOptions::standalone()).expect("a deployment");
+        let sent = Sent::default();
+        let client = sent.client(&deployment, "appName=calls");
+        let database = client.database("promises");
+        let create = database.create_collection("news").capped(true).size(4096);
+        create.await.expect("a reply");
+        let news = database.collection::<Document>("news");
+        news.insert_one(doc! { "_id": 1 }).await.expect("a reply");
+        let find = news.find(doc! {}).cursor_type(CursorType::Tailable);
+        let mut cursor = find.await.expect("a cursor");
+        let first = cursor.next_if_any().await.expect("a batch");
+        assert_eq!(first, Some(doc! { "_id": 1 }));
+        assert_eq!(cursor.next_if_any().await.expect("a batch"), None);
+        let insert = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            news.insert_one(doc! { "_id": 2 }).await.expect("a reply");
+        };
+        let (advanced, ()) = tokio::join!(cursor.advance(), insert);
+        assert!(advanced.expect("a batch"), "a tailable cursor has no end");
+        client.shutdown().await;
+    });
+}
+
+#[test]
 fn every_option_of_every_call_is_sent() {
     on_tokio(async {
         let mut options = ServeOptions::sharded(1);
