@@ -127,7 +127,8 @@ pub struct InsertManyError {
     /// `None` if it is absent, malformed or too large. For an `insert_many`, that of the last reply
     /// that has it.
     pub topology_version: Option<TopologyVersion>,
-    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`]. For an `insert_many`, the
+    /// The field `baseBackoffMS`, as in
+    /// [`CommandError::base_backoff`](super::CommandError::base_backoff). For an `insert_many`, the
     /// longest of all batches.
     pub base_backoff: Option<Duration>,
 }
