@@ -18,7 +18,13 @@ use onionskin_simulations::{
 use onionskin_smol::SmolRuntime;
 use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
 use onionskin_tokio::TokioRuntime;
-use std::{cell::RefCell, collections::BTreeMap, env, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    env,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 /// The name of the replica set.
 const SET: &str = "rs";
@@ -101,15 +107,19 @@ impl Arm {
                     .enable_all()
                     .build();
                 let runtime = runtime.map_err(|error| error.to_string())?;
-                let server = Server::new(TokioRuntime::default(), place, seed);
+                let server = Server::new(TokioRuntime::default(), place, fresh(seed));
                 runtime.block_on(stage::play(server, file, test))
             }
             Self::AsyncStd => {
-                let server = Server::new(AsyncStdRuntime::default(), self.place(setting)?, seed);
+                let server = Server::new(
+                    AsyncStdRuntime::default(),
+                    self.place(setting)?,
+                    fresh(seed),
+                );
                 async_std::task::block_on(stage::play(server, file, test))
             }
             Self::Smol => {
-                let server = Server::new(SmolRuntime::default(), self.place(setting)?, seed);
+                let server = Server::new(SmolRuntime::default(), self.place(setting)?, fresh(seed));
                 smol::block_on(stage::play(server, file, test))
             }
         }
@@ -139,6 +149,13 @@ thread_local! {
     static DEPLOYMENTS: RefCell<BTreeMap<Setting, Embedded>> = RefCell::default();
     /// The FerretDB of this thread; `None` without its program.
     static FERRETDB: Option<Peer> = ferretdb(FerretDb::default()).expect("it starts");
+}
+
+/// Returns a seed that no other test of the process has. Tests that share a deployment must not
+/// have the same sessions, because the server would take their writes for retries.
+fn fresh(seed: u64) -> u64 {
+    static TESTS: AtomicU64 = AtomicU64::new(0);
+    (TESTS.fetch_add(1, Ordering::SeqCst) << 32) | seed
 }
 
 /// Plays a test in virtual time. Returns its result, and a digest of all that happened.
