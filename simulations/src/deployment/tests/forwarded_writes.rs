@@ -90,3 +90,16 @@ fn a_secondary_before_5_0_and_one_without_its_primary_write_nothing() {
     let reply = world.send_command(secondary, &write).expect("a reply");
     assert_eq!(reply.get_i32("code").ok(), Some(6), "{reply}");
 }
+
+#[test]
+fn a_primary_that_disconnects_takes_no_connection_of_a_secondary_along() {
+    let (mut world, [primary, _], [_, secondary]) = with_secondary([5, 0, 31]);
+    let write = writing(doc! { "$out": "other" });
+    world.send_command(secondary, &write).expect("a reply");
+    world.deployment.disconnect(world.now, primary);
+    let ping = doc! { "ping": 1, "$db": "admin" };
+    let reply = world.send_command(secondary, &ping).expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let reply = world.send_command(secondary, &write).expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+}
