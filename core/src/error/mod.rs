@@ -199,12 +199,12 @@ impl Error {
     }
 
     /// Returns this error with the kind [`ErrorKind::Write`] if it has the kind
-    /// [`ErrorKind::InsertMany`], in which the reply to every write is read.
-    ///
-    /// The same holds for the errors that caused it.
+    /// [`ErrorKind::InsertMany`], in which the reply to every write is read. The errors that caused
+    /// this one are changed in the same way.
     pub(crate) fn of_one_write(mut self) -> Self {
-        if let Some(cause) = self.fields.cause.clone() {
-            Arc::make_mut(&mut self.fields).cause = Some(cause.of_one_write());
+        if self.fields.cause.is_some() {
+            let fields = Arc::make_mut(&mut self.fields);
+            fields.cause = fields.cause.take().map(Self::of_one_write);
         }
         if let ErrorKind::InsertMany(fault) = &*self.kind
             && let Some(first) = WriteFailure::first(fault)

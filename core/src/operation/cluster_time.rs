@@ -55,7 +55,7 @@ fn source(facts: &ConnectionFacts) -> Source {
     (facts.server, facts.service)
 }
 
-/// So that a shared cluster time is one as well.
+/// Lets a function take a cluster time as well as an `Arc` of one.
 impl AsRef<Self> for ClusterTime {
     fn as_ref(&self) -> &Self {
         self

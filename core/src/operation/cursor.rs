@@ -180,11 +180,6 @@ impl Cursor {
         }
     }
 
-    /// Replaces the settings, which are those of the command that opened the cursor.
-    pub fn set_settings(&mut self, settings: CursorSettings) {
-        self.settings = settings;
-    }
-
     /// Sets whether the cursor fetches one batch at most when it runs, also if that one is empty,
     /// as the batches of a tailable cursor can be. By default it fetches batches until one has a
     /// document.

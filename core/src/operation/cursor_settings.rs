@@ -14,7 +14,7 @@ pub enum TimeoutMode {
     /// The call and all batches of its cursor together. The default, except for tailable cursors,
     /// whose life has no end.
     CursorLifetime,
-    /// The call, and then each `next` of its cursor anew. The server gets no `maxTimeMS`, which
+    /// First the call, and then each `next` of its cursor. The server gets no `maxTimeMS`, which
     /// would bound the cursor, except for a cursor that awaits new documents.
     Iteration,
 }
@@ -46,7 +46,7 @@ impl CursorSettings {
         )
     }
 
-    /// True if the time limit applies to each `next` of the cursor anew.
+    /// True if each `next` of the cursor has the whole time limit.
     pub(super) fn is_per_iteration(&self) -> bool {
         match self.timeout_mode {
             Some(mode) => mode == TimeoutMode::Iteration,
@@ -89,8 +89,8 @@ impl CursorSettings {
 }
 
 impl Command {
-    /// Sets what the command says about the cursor that it opens, which is also checked against the
-    /// time limit of the operation when it begins.
+    /// Sets the settings of the cursor that the command opens. The command fails when it begins if
+    /// they do not suit the time limit of the operation.
     pub fn set_cursor(&mut self, settings: CursorSettings) {
         let is_plain = settings == CursorSettings::default();
         self.0.request.cursor = (!is_plain).then(|| Box::new(settings));

@@ -102,8 +102,8 @@ pub(super) fn write_body(
 }
 
 /// Writes `readConcern`: the level of the command, and what the session adds. `afterClusterTime` is
-/// for commands that take a read concern only. The level `snapshot` replaces that of the command,
-/// and is sent for all commands but those of open cursors.
+/// for commands that take a read concern, also if only for this time, as `insert` does. The level
+/// `snapshot` replaces that of the command, and is sent for all commands but those of open cursors.
 #[inline]
 fn write_read_concern(
     body: &mut DocumentWriter<'_>,

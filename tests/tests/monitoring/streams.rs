@@ -43,6 +43,10 @@ impl Tail {
             "batchSize": 2,
         };
         let mut find = command("find", CommandKind::Read, &body);
+        find.set_cursor(CursorSettings {
+            batch_size: Some(2),
+            ..CursorSettings::default()
+        });
         if let Err(held) = self.cursor.end() {
             find.set_released(held);
         }
@@ -77,10 +81,6 @@ impl Program for Tail {
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<()> {
         if std::mem::take(&mut self.is_opening) {
             self.cursor = Cursor::from_exchange(exchange, "app".into()).expect("a cursor");
-            self.cursor.set_settings(CursorSettings {
-                batch_size: Some(2),
-                ..CursorSettings::default()
-            });
         } else {
             let step = self.cursor.handle_reply(exchange);
             assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");

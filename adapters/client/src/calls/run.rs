@@ -11,7 +11,7 @@ use crate::{
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
-    operation::{Command, CursorSettings, RetryAs},
+    operation::{Command, RetryAs},
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -186,14 +186,7 @@ impl<R: Runtime, S> RunCursorCommand<'_, R, S> {
         let opener = OpenCursor::new(self.client(), self.database.shared_name());
         let command = prepare(self.database, &self.command, criteria, options.timeout);
         let command = command.map(|mut command| {
-            command.set_cursor(CursorSettings {
-                batch_size: options.batch_size,
-                max_await_time: options.max_time,
-                comment: options.comment.clone(),
-                cursor_type: options.cursor_type,
-                timeout_mode: options.timeout_mode,
-                ..CursorSettings::default()
-            });
+            command.set_cursor(options.into());
             command
         });
         (command, opener)

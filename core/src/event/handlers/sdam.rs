@@ -150,7 +150,7 @@ pub enum SdamEvent {
     ServerHeartbeatSucceeded(ServerHeartbeatSucceededEvent),
     /// A check failed.
     ServerHeartbeatFailed(ServerHeartbeatFailedEvent),
-    /// An event that the specification does not define, for example that no server is left.
+    /// An event that the specification does not define, such as the one that no server is left.
     Notice(Box<event::SdamEvent>),
 }
 

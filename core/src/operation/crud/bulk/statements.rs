@@ -97,7 +97,8 @@ impl Statements {
 
 fn check_namespace(index: usize, model: &WriteModel, own: &SharedNamespace) -> Result<(), Error> {
     let namespace = model.namespace();
-    if *namespace == Namespace::default() || *namespace == Namespace::from(own) {
+    let is_own = namespace.db == own.database() && namespace.coll == own.collection();
+    if is_own || *namespace == Namespace::default() {
         return Ok(());
     }
     Err(Error::argument(format!(

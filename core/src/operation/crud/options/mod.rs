@@ -45,7 +45,7 @@ pub use writes::{
 };
 
 use crate::{
-    operation::Command,
+    operation::{Command, CursorSettings},
     options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use std::{sync::Arc, time::Duration};
@@ -71,12 +71,13 @@ macro_rules! defaults {
     ($options:ty) => {
         impl From<$options> for Defaults {
             fn from(options: $options) -> Self {
+                let criteria = options.selection_criteria.as_ref();
                 Self {
+                    preference: criteria.map(|c| Arc::new(c.read_preference().clone())),
                     selection_criteria: options.selection_criteria,
                     read_concern: options.read_concern,
                     write_concern: options.write_concern,
                     timeout: options.timeout,
-                    ..Self::default()
                 }
             }
         }
@@ -85,6 +86,20 @@ macro_rules! defaults {
 
 defaults!(CollectionOptions);
 defaults!(DatabaseOptions);
+
+impl From<&RunCursorCommandOptions> for CursorSettings {
+    /// The `maxTimeMS` is that of each `getMore` (RUN-33).
+    fn from(options: &RunCursorCommandOptions) -> Self {
+        Self {
+            batch_size: options.batch_size,
+            max_await_time: options.max_time,
+            comment: options.comment.clone(),
+            cursor_type: options.cursor_type,
+            timeout_mode: options.timeout_mode,
+            limit: None,
+        }
+    }
+}
 
 impl FindOptions {
     /// Returns how long the server waits for new documents before it answers a `getMore`. Only a
@@ -101,12 +116,8 @@ impl Defaults {
     /// Returns these defaults, with what another handle sets in place of them.
     #[must_use]
     pub fn with(&self, own: Self) -> Self {
-        let preference = match &own.selection_criteria {
-            Some(criteria) => Some(Arc::new(criteria.read_preference().clone())),
-            None => self.preference.clone(),
-        };
         Self {
-            preference,
+            preference: own.preference.or_else(|| self.preference.clone()),
             selection_criteria: own
                 .selection_criteria
                 .or_else(|| self.selection_criteria.clone()),
