@@ -139,6 +139,10 @@ impl<R: Runtime, T> SessionCursorFuture<R, T> {
     }
 }
 
+pub use crate::transaction::{
+    AbortTransactionFuture, CommitTransactionFuture, StartTransactionFuture,
+};
+
 /// The future of [`StartSession`](crate::StartSession), which is ready at once. The session starts
 /// when the future is made, and ends when the future is dropped before it was awaited.
 #[must_use = "the session ends when its future is dropped"]

@@ -65,6 +65,7 @@ pub mod system;
 mod threads;
 mod timer;
 mod trace;
+pub mod transaction;
 mod user_code;
 mod waiters;
 mod workspace;
@@ -95,6 +96,7 @@ pub use runtime::Runtime;
 pub use session::{ClientSession, ExplicitSession, ImplicitSession, StartSession};
 pub use session_cursor::{SessionCursor, SessionCursorStream};
 pub use shutdown::Shutdown;
+pub use transaction::{AbortTransaction, CommitTransaction, StartTransaction};
 
 pub use bson::{self, RawDocument};
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
@@ -126,6 +128,7 @@ pub mod action {
         },
         session::StartSession,
         shutdown::Shutdown,
+        transaction::{AbortTransaction, CommitTransaction, StartTransaction},
     };
     pub use onionskin_core::uri::ParseConnectionString;
 }
@@ -154,7 +157,7 @@ pub mod options {
             TimeseriesOptions, UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
             UpdateSearchIndexOptions, ValidationAction, ValidationLevel, WriteModel,
         },
-        operation::{ClusterTime, SessionOptions, TimeoutMode},
+        operation::{ClusterTime, SessionOptions, TimeoutMode, TransactionOptions},
         options::{
             Acknowledgment, AuthMechanism, AwsCredentialProvider, AwsCredentials, CallbackError,
             CallbackFuture, CanonicalizeHostName, ClientOptions, Collation, CollationAlternate,
@@ -176,7 +179,6 @@ pub mod options {
     /// The builders of options.
     pub mod builders {
         pub use onionskin_core::{
-            operation::SessionOptionsBuilder,
             operation::crud::{
                 AggregateOptionsBuilder, BulkWriteOptionsBuilder,
                 ChangeStreamPreAndPostImagesBuilder, CollectionOptionsBuilder, CountOptionsBuilder,
@@ -196,6 +198,7 @@ pub mod options {
                 TimeseriesOptionsBuilder, UpdateManyModelBuilder, UpdateOneModelBuilder,
                 UpdateOptionsBuilder, UpdateSearchIndexOptionsBuilder,
             },
+            operation::{SessionOptionsBuilder, TransactionOptionsBuilder},
             options::{
                 ClientOptionsBuilder, CollationBuilder, CredentialBuilder,
                 ReadPreferenceOptionsBuilder, ServerApiBuilder, Socks5ProxyBuilder,

@@ -3,7 +3,7 @@
 use crate::{
     Client, Runtime,
     futures::StartSessionFuture,
-    options::{ClusterTime, SessionOptions},
+    options::{ClusterTime, SessionOptions, TransactionOptions},
 };
 use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
 use onionskin_core::{
@@ -12,7 +12,7 @@ use onionskin_core::{
     operation::{Command, CursorResources, SessionTimes},
 };
 
-use std::{fmt, future::IntoFuture, sync::Arc};
+use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 /// A session: operations that belong together.
 ///
@@ -198,7 +198,7 @@ impl UsedSession {
     ) -> Result<Command, Error> {
         let mut command = command?;
         if let Some(session) = session {
-            command.use_explicit_session(session.checked()?)?;
+            command.use_explicit_session(session.checked()?);
         }
         Ok(command)
     }
@@ -236,6 +236,19 @@ impl<'a, R: Runtime> StartSession<'a, R> {
     /// Sets the point in time of a snapshot session. Default: that of its first read.
     pub fn snapshot_time(mut self, value: Timestamp) -> Self {
         self.options.snapshot_time = Some(value);
+        self
+    }
+
+    /// Sets the options of transactions that set none themselves. Default: those of the client.
+    pub fn default_transaction_options(mut self, value: TransactionOptions) -> Self {
+        self.options.default_transaction_options = Some(value);
+        self
+    }
+
+    /// Sets the time limit of commits, aborts and transactions that are run until they succeed.
+    /// Zero means no limit. Default: `timeoutMS` of the client.
+    pub fn default_timeout(mut self, value: Duration) -> Self {
+        self.options.default_timeout = Some(value);
         self
     }
 

@@ -149,6 +149,9 @@ pub enum Wait {
     Handshake,
     /// Exchange: waiting for the reply to a command, or the time limit passed before a retry.
     Exchange,
+    /// Transaction: repeating a whole transaction, or its commit. The last failure is the source of
+    /// the error.
+    Transaction,
 }
 
 impl Wait {
@@ -157,7 +160,7 @@ impl Wait {
     #[must_use]
     pub const fn is_network(self) -> bool {
         match self {
-            Self::Selection | Self::CheckOut => false,
+            Self::Selection | Self::CheckOut | Self::Transaction => false,
             Self::Connect | Self::Handshake | Self::Exchange => true,
         }
     }
@@ -293,6 +296,12 @@ pub enum ErrorKind {
         /// The value that exceeds the limit.
         actual: u64,
     },
+    /// The state of the session's transaction does not allow the call: for example, there is no
+    /// transaction to commit, or one is in progress already.
+    Transaction {
+        /// The reason why the call is not allowed.
+        message: String,
+    },
     /// The client is closed.
     Shutdown,
     /// The async runtime cannot run the client: for example, the client was created outside of a
@@ -323,6 +332,7 @@ impl ErrorKind {
                 ..
             })
             | Self::Authentication { .. }
+            | Self::Transaction { .. }
             | Self::Shutdown
             | Self::Runtime { .. }
             | Self::Abandoned => Responsible::Caller,
@@ -393,6 +403,7 @@ impl fmt::Display for ErrorKind {
             | Self::Discovery { message }
             | Self::ConnectionPoolCleared { message }
             | Self::PoolClosed { message }
+            | Self::Transaction { message }
             | Self::Runtime { message }
             | Self::WaitQueueTimeout { message }
             | Self::Interrupted { message } => f.write_str(message),

@@ -134,6 +134,14 @@ impl Error {
         })
     }
 
+    /// Creates an error for a call that the state of a transaction does not allow.
+    #[must_use]
+    pub fn transaction(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Transaction {
+            message: message.into(),
+        })
+    }
+
     /// Creates an error for an async runtime that cannot run the client.
     #[must_use]
     pub fn runtime(message: impl Into<String>) -> Self {

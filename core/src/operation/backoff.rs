@@ -55,7 +55,7 @@ fn longest_backoff(base: Duration, retry: u32) -> Duration {
 
 /// Returns `longest` times `jitter / 2^64`, a factor that is uniform in [0, 1) (BP-5). The
 /// computation uses integers only.
-fn share(longest: Duration, jitter: u64) -> Duration {
+pub(super) fn share(longest: Duration, jitter: u64) -> Duration {
     let nanos = (longest.as_nanos() * u128::from(jitter)) >> 64;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -1,19 +1,19 @@
 //! Commands, before a server and a connection are selected for them.
 
 use super::{
-    CursorResources, CursorSettings, DocumentList, ExchangeState, Operation, OperationId,
-    OperationList, Pin, PinId, PinUse, Portion, RetryState, SelectionState, documents::Sequence,
+    CursorResources, CursorSettings, DocumentList, ExchangeState, InTransaction, Operation,
+    OperationId, OperationList, OwnSettings, Pin, PinId, PinUse, Portion, RetryState,
+    SelectionState, TransactionStep, documents::Sequence,
 };
 use crate::{
     address::Address,
     bson::{DocumentWriter, integer_field},
     connection::ConnectionFacts,
-    error::Error,
     options::{ReadConcern, ReadPreference},
     session::SessionId,
     time::Instant,
 };
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 /// The kind of operation that a command belongs to. The kind decides how a server is selected,
 /// whether a failed attempt is retried, and whether write errors in a reply fail the operation.
@@ -99,12 +99,15 @@ pub(crate) struct Request {
     pub(crate) acknowledged: bool,
     /// The elements of the body as BSON, the command name first.
     pub(crate) elements: Vec<u8>,
+    /// The place of the write concern in `elements`; empty without one.
+    pub(crate) write_concern: Range<usize>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
     pub(crate) read_concern: ReadConcernUse,
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
     pub(crate) is_for_primary: bool,
+    pub(crate) own: OwnSettings,
     pub(crate) target: Option<Target>,
     pub(crate) pin: Option<PinUse>,
     /// The time limit of the program; `Some(Duration::ZERO)` for none.
@@ -119,9 +122,11 @@ pub(crate) struct Request {
     pub(crate) ends_session: bool,
     /// The session id that the current attempt sends as `lsid`; `None` if the attempt sends none.
     pub(crate) lsid: Option<[u8; 16]>,
-    /// The transaction number of a retryable write, which is kept for retries (RW-19). `None` if
-    /// the command carries none.
+    /// The transaction number of a retryable write, which is kept for retries (RW-19), or of the
+    /// transaction. `None` if the command carries none.
     pub(crate) txn_number: Option<i64>,
+    /// The use of the transaction of the session; `None` outside of a transaction.
+    pub(crate) transaction: Option<Box<InTransaction>>,
     /// The documents that the first attempt framed; `None` before, and without a document sequence.
     /// Retries send the same documents.
     pub(crate) portion: Option<Portion>,
@@ -217,10 +222,12 @@ impl Command {
                     kind,
                     acknowledged: true,
                     elements: Vec::with_capacity(128),
+                    write_concern: 0..0,
                     sequence: None,
                     read_preference: None,
                     read_concern: ReadConcernUse::None,
                     is_for_primary: false,
+                    own: OwnSettings::default(),
                     target: None,
                     pin: None,
                     timeout: None,
@@ -229,6 +236,7 @@ impl Command {
                     ends_session: true,
                     lsid: None,
                     txn_number: None,
+                    transaction: None,
                     portion: None,
                     max_time_ms: None,
                     raw_data: None,
@@ -304,10 +312,7 @@ impl Command {
     ///
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
     pub fn set_target(&mut self, target: Address) {
-        self.0.request.target = Some(Target {
-            address: target,
-            is_awaited: true,
-        });
+        self.0.request.bind_to(&target);
     }
 
     /// Restricts the command to this server. The command fails if the server is unavailable.
@@ -371,17 +376,10 @@ impl Command {
         };
     }
 
-    /// Makes the command run in a session that the application has started. Fails for an
-    /// unacknowledged write, whose session would not be known to the server (Driver Sessions
-    /// Specification, *When using unacknowledged writes*).
-    pub fn use_explicit_session(&mut self, session: SessionId) -> Result<(), Error> {
-        if !self.0.request.acknowledged {
-            let message = "an unacknowledged write (w: 0) cannot run in a session; remove one of \
-                           them";
-            return Err(Error::argument(message));
-        }
+    /// Makes the command run in a session that the application has started. An unacknowledged write
+    /// then fails unless the session is in a transaction, whose write concern counts.
+    pub fn use_explicit_session(&mut self, session: SessionId) {
         self.set_session(SessionUse::Explicit(session));
-        Ok(())
     }
 
     /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is
@@ -414,6 +412,14 @@ impl Command {
 }
 
 impl Request {
+    /// Restricts the command to this server, for which it waits.
+    pub(crate) fn bind_to(&mut self, address: &Address) {
+        self.target = Some(Target {
+            address: address.clone(),
+            is_awaited: true,
+        });
+    }
+
     /// True if the body has a field of this name.
     pub(crate) fn has_field(&self, name: &str) -> bool {
         let bytes = self.body_bytes();
@@ -445,10 +451,12 @@ impl Request {
         sequence.is_some_and(|sequence| sequence.may_send_multi(documents, bytes))
     }
 
-    /// True for a retryable write with a transaction number. The number alone means nothing,
-    /// because the commands of a transaction have one as well.
+    /// True for a retryable write with a transaction number, and for the commands that end a
+    /// transaction. The number alone means nothing, because the other commands of a transaction
+    /// have one as well.
     pub(crate) fn is_numbered_write(&self) -> bool {
-        self.kind == CommandKind::RetryableWrite && self.txn_number.is_some()
+        let is_write = self.kind == CommandKind::RetryableWrite && self.txn_number.is_some();
+        is_write && self.transaction_step() != Some(TransactionStep::Statement)
     }
 
     /// Returns the name of the command.

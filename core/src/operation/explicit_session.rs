@@ -1,10 +1,10 @@
 //! The sessions that applications start, with the times that they have seen.
 
-use super::ClusterTime;
-use crate::error::Error;
-use bson::{RawBsonRef, RawDocument, Timestamp};
+use super::{ClusterTime, MAX_RECOVERY_TOKEN_BYTES, Transaction, TransactionOptions};
+use crate::{error::Error, time::Instant};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use onionskin_bson::fields;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The options of a session that an application starts (Driver Sessions Specification,
 /// *SessionOptions*).
@@ -28,6 +28,11 @@ pub struct SessionOptions {
     pub snapshot: Option<bool>,
     /// The point in time of a snapshot session; `None` for that of its first read.
     pub snapshot_time: Option<Timestamp>,
+    /// The options of transactions that set none themselves. Default: those of the client.
+    pub default_transaction_options: Option<TransactionOptions>,
+    /// The time limit of commits, aborts and `with_transaction` (Client Side Operations Timeout,
+    /// *defaultTimeoutMS*). Zero means no limit. Default: `timeoutMS` of the client.
+    pub default_timeout: Option<Duration>,
 }
 
 /// A builder of [`SessionOptions`].
@@ -51,6 +56,21 @@ impl SessionOptionsBuilder {
     /// Sets [`SessionOptions::snapshot_time`].
     pub fn snapshot_time(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.0.snapshot_time = time.into();
+        self
+    }
+
+    /// Sets [`SessionOptions::default_transaction_options`].
+    pub fn default_transaction_options(
+        mut self,
+        options: impl Into<Option<TransactionOptions>>,
+    ) -> Self {
+        self.0.default_transaction_options = options.into();
+        self
+    }
+
+    /// Sets [`SessionOptions::default_timeout`].
+    pub fn default_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.0.default_timeout = timeout.into();
         self
     }
 
@@ -84,7 +104,7 @@ impl SessionOptions {
 }
 
 /// The state of a session that an application has started.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct ExplicitSession {
     is_causal: bool,
     is_snapshot: bool,
@@ -94,6 +114,14 @@ pub(crate) struct ExplicitSession {
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
     /// The time of all reads of a snapshot session; `None` before the first.
     snapshot_time: Option<Timestamp>,
+    pub(crate) transaction: Transaction,
+    /// The options of transactions that set none themselves.
+    pub(crate) default_transaction: Option<TransactionOptions>,
+    /// The time limit of commits, aborts and repeated transactions.
+    pub(crate) default_timeout: Option<Duration>,
+    /// The deadline of all operations but aborts, while a transaction is repeated until it
+    /// succeeds.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl ExplicitSession {
@@ -103,6 +131,8 @@ impl ExplicitSession {
             is_causal: options.causal_consistency.unwrap_or(!is_snapshot),
             is_snapshot,
             snapshot_time: options.snapshot_time,
+            default_transaction: options.default_transaction_options.clone(),
+            default_timeout: options.default_timeout,
             ..Self::default()
         }
     }
@@ -188,12 +218,14 @@ pub(crate) enum SessionReadConcern {
     Snapshot(Option<Timestamp>),
 }
 
-/// The times in the reply to a command of a session that an application has started.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What a session that an application has started keeps of a reply.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ReplyTimes {
     operation: Option<Timestamp>,
     /// The `atClusterTime` of the reply or of its cursor.
     snapshot: Option<Timestamp>,
+    /// The `recoveryToken` of a transaction.
+    pub(crate) recovery_token: Option<RawDocumentBuf>,
 }
 
 impl ReplyTimes {
@@ -203,6 +235,11 @@ impl ReplyTimes {
             match (field.name_bytes(), field.value()) {
                 (b"operationTime", Ok(RawBsonRef::Timestamp(time))) => times.operation = Some(time),
                 (b"atClusterTime", Ok(RawBsonRef::Timestamp(time))) => times.snapshot = Some(time),
+                (b"recoveryToken", Ok(RawBsonRef::Document(token)))
+                    if token.as_bytes().len() <= MAX_RECOVERY_TOKEN_BYTES =>
+                {
+                    times.recovery_token = Some(token.to_owned());
+                }
                 (b"cursor", Ok(RawBsonRef::Document(cursor))) => {
                     let at = cursor.get_timestamp("atClusterTime").ok();
                     times.snapshot = times.snapshot.or(at);

@@ -33,6 +33,11 @@ mod request;
 mod retry;
 mod sensitive;
 mod single;
+mod transaction;
+mod transaction_end;
+mod transaction_labels;
+mod transaction_options;
+mod transaction_run;
 
 pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::{Batch, RawBatch};
@@ -52,16 +57,26 @@ pub use lists::DocumentList;
 pub(crate) use lists::MultiOffsets;
 pub(crate) use lists::{OperationList, Operations};
 pub use own_command::RetryAs;
-pub use pin::{Pin, TransactionPin, TransactionStep};
+pub use pin::Pin;
 pub use program::{Abandoned, Ask, Program, Runner, Span, Step};
 pub use reply::Reply;
 pub use single::{Decode, Prepared, Single};
+pub use transaction::TransactionState;
+pub use transaction_end::EndTransaction;
+pub use transaction_options::{TransactionOptions, TransactionOptionsBuilder};
+pub use transaction_run::{Repeat, TRANSACTION_RUN_LIMIT, TransactionRun};
 
 pub(crate) use assess::Assessment;
 pub(crate) use command::{ReadConcernUse, Request};
 pub(crate) use exchange::{Context, ExchangeState, Remains};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
-pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end};
+pub(crate) use retry::{
+    AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end, is_retryable_overload,
+};
+pub(crate) use transaction::{
+    InTransaction, MAX_RECOVERY_TOKEN_BYTES, OwnSettings, Place, Transaction, TransactionStep,
+};
+pub(crate) use transaction_labels::label_in_transaction;
 
 use crate::{selection::SelectorAnswer, time::Instant};
 use std::time::Duration;

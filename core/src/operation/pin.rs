@@ -1,13 +1,8 @@
 //! Pins: the right of a cursor or a transaction to one connection. Behind a load balancer, all
 //! commands of a cursor or a transaction must use one connection (LB-30).
 
-use super::{Command, Exchange};
-use crate::{
-    connection::SocketId,
-    description::TopologyId,
-    error::{Error, Label},
-    pool::PinnedFor,
-};
+use super::Exchange;
+use crate::{connection::SocketId, description::TopologyId, pool::PinnedFor};
 
 /// The right of a cursor or a transaction to use one connection.
 ///
@@ -93,77 +88,5 @@ impl Exchange {
     /// Makes the operation of this exchange release the pin at its end (LB-34).
     pub(super) fn release(&mut self, pin: Pin) {
         self.operation.request.pin = Some(PinUse::Last(pin));
-    }
-}
-
-/// The pin of a session's transaction. The pin is released at the same steps at which a sharded
-/// transaction unpins its server ([LB-39], [LB-40]).
-///
-/// ```
-/// use onionskin_core::operation::{TransactionPin, TransactionStep};
-///
-/// let mut pin = TransactionPin::default();
-/// // Without a load balancer, no connection is pinned.
-/// assert_eq!(pin.after(TransactionStep::Abort, Ok(())), None);
-/// ```
-///
-/// [LB-39]: crate::requirements::load_balancers#LB-39
-/// [LB-40]: crate::requirements::load_balancers#LB-40
-#[derive(Debug, Default)]
-pub struct TransactionPin(Option<Pin>);
-
-/// A step of a session that has a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionStep {
-    /// An operation of the transaction ended.
-    Operation,
-    /// An attempt to commit ended.
-    Commit,
-    /// An attempt to abort ended, or no attempt was needed.
-    Abort,
-    /// A new transaction starts.
-    Start,
-    /// An operation outside of the transaction begins.
-    Outside,
-    /// The session ends.
-    End,
-}
-
-impl TransactionPin {
-    /// Pins the connection of this exchange, unless the transaction has a pin. Call this for the
-    /// first command of a transaction before anything is sent, so that the connection stays pinned
-    /// also after an error.
-    pub fn keep(&mut self, exchange: &mut Exchange) {
-        if self.0.is_none() {
-            self.0 = exchange.pin(PinnedFor::Transaction);
-        }
-    }
-
-    /// Sets the pinned connection of the transaction on `command`; changes nothing if there is
-    /// none.
-    pub fn apply(&self, command: &mut Command) {
-        if let Some(pin) = &self.0 {
-            command.set_pin(pin);
-        }
-    }
-
-    /// Returns the pin to release after `step`, before anything else happens in the session; `None`
-    /// if there is no pin or it is kept. `result` is that of the step. After a successful commit
-    /// the pin is kept, because the commit may be repeated.
-    #[must_use = "what is given up goes back to the client"]
-    pub fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) -> Option<Pin> {
-        let failed_with = |label| result.is_err_and(|error| error.has_label(&label));
-        let gives_up = match step {
-            TransactionStep::Operation => failed_with(Label::TransientTransactionError),
-            TransactionStep::Commit => {
-                failed_with(Label::UnknownTransactionCommitResult)
-                    || failed_with(Label::TransientTransactionError)
-            }
-            TransactionStep::Abort
-            | TransactionStep::Start
-            | TransactionStep::Outside
-            | TransactionStep::End => true,
-        };
-        if gives_up { self.0.take() } else { None }
     }
 }

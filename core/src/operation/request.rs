@@ -84,6 +84,12 @@ pub(super) fn write_body(
     if let Some(number) = request.txn_number {
         body.i64("txnNumber", number);
     }
+    if let Some(transaction) = &request.transaction {
+        if transaction.starts {
+            body.bool("startTransaction", true);
+        }
+        body.bool("autocommit", false);
+    }
     if let Some(api) = &context.server_api {
         ServerApiFields::from(api).write(body);
     }
@@ -104,16 +110,24 @@ pub(super) fn write_body(
 /// Writes `readConcern`: the level of the command, and what the session adds. `afterClusterTime` is
 /// for commands that take a read concern, also if only for this time, as `insert` does. The level
 /// `snapshot` replaces that of the command, and is sent for all commands but those of open cursors.
+///
+/// In a transaction, the first command has the read concern of the transaction, whatever command it
+/// is, and the others have none.
 #[inline]
 fn write_read_concern(
     body: &mut DocumentWriter<'_>,
     request: &Request,
     of_session: SessionReadConcern,
 ) {
-    let (taken, level) = match &request.read_concern {
-        ReadConcernUse::None => (false, None),
-        ReadConcernUse::Taken(concern) => (true, concern.as_ref().map(|c| c.level.as_str())),
+    let (taken, concern) = match (&request.transaction, &request.read_concern) {
+        (Some(transaction), _) if transaction.starts && !request.has_field("readConcern") => {
+            (true, transaction.read_concern.as_ref())
+        }
+        (Some(_), _) => return,
+        (None, ReadConcernUse::None) => (false, None),
+        (None, ReadConcernUse::Taken(concern)) => (true, concern.as_ref()),
     };
+    let level = concern.map(|concern| concern.level.as_str());
     let (level, key, time) = match of_session {
         SessionReadConcern::After(time) if taken => (level, "afterClusterTime", Some(time)),
         // A command of the application can have a read concern of its own.

@@ -4,7 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::{CommandKind, Operation, backoff::pause_after};
+use super::{
+    CommandKind, Operation, Request, TransactionStep, backoff::pause_after,
+    transaction_labels::label_in_transaction,
+};
 use crate::{
     address::Address,
     connection::ConnectionFacts,
@@ -121,6 +124,8 @@ impl RetryPolicy {
     ///
     /// If the backoff would last until the operation's deadline or longer, the operation ends at
     /// once (BP-12).
+    ///
+    /// `error` has the labels that the driver [adds](Self::label).
     pub(crate) fn after_failure(
         self,
         now: Instant,
@@ -129,7 +134,6 @@ impl RetryPolicy {
         attempt: FailedAttempt<'_>,
         random: &mut Random,
     ) -> AfterFailure {
-        let error = reworded(&operation, self.label(&operation, error, attempt.facts));
         operation.retry.attempts_without_wait += 1;
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         operation.retry.was_overloaded |= is_overload;
@@ -175,15 +179,35 @@ impl RetryPolicy {
             )
     }
 
-    /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16). `facts`
-    /// are those of the connection; `None` if the attempt had none.
-    fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
+    /// Adds the labels that the driver must add to the error of an attempt, and rewords it where
+    /// the message of the server gives no advice. `facts` are those of the connection; `None` if
+    /// the attempt had none.
+    pub(crate) fn label(
+        self,
+        operation: &Operation,
+        error: Error,
+        facts: Option<&ConnectionFacts>,
+    ) -> Error {
+        let error = self.label_retryable(operation, error, facts);
+        reworded(operation, label_in_transaction(&operation.request, error))
+    }
+
+    /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16).
+    fn label_retryable(
+        self,
+        operation: &Operation,
+        error: Error,
+        facts: Option<&ConnectionFacts>,
+    ) -> Error {
         let request = &operation.request;
         let is_eligible = match facts {
             Some(_) => request.is_numbered_write(),
-            None => request.kind == CommandKind::RetryableWrite,
+            None => {
+                let is_write = request.kind == CommandKind::RetryableWrite;
+                is_write && (request.transaction.is_none() || request.ends_transaction())
+            }
         };
-        if !self.writes || !is_eligible {
+        if !self.retries_write(request) || !is_eligible {
             return error;
         }
         let is_retryable = match error.kind() {
@@ -216,8 +240,12 @@ impl RetryPolicy {
         if self.has_no_attempt_left(operation) {
             return false;
         }
+        let request = &operation.request;
         if is_retryable_overload(error) {
-            return self.may_retry_overload(operation.request.kind);
+            return request.ends_transaction() || self.may_retry_overload(request.kind);
+        }
+        if request.transaction_step() == Some(TransactionStep::Statement) {
+            return false;
         }
         // A retry would need another connection, which can lead to another service. The pin must be
         // released first, which only its holder decides (LB-39).
@@ -231,7 +259,7 @@ impl RetryPolicy {
             // write is not retried (RW-9).
             CommandKind::RetryableWrite => {
                 operation.request.acknowledged
-                    && self.writes
+                    && self.retries_write(request)
                     && error.has_label(&Label::RetryableWriteError)
                     && (operation.request.is_numbered_write() || !had_connection)
             }
@@ -240,6 +268,12 @@ impl RetryPolicy {
             | CommandKind::Run
             | CommandKind::CursorFollowUp => false,
         }
+    }
+
+    /// True if the options permit retries of a retryable write. They cannot forbid those of the
+    /// commands that end a transaction.
+    fn retries_write(self, request: &Request) -> bool {
+        self.writes || request.ends_transaction()
     }
 
     /// True if commands of this kind are retried after a retryable overload error: reads, `getMore`
@@ -287,7 +321,7 @@ impl RetryPolicy {
 }
 
 /// True for an error with both labels of a retryable overload error (BP-1).
-fn is_retryable_overload(error: &Error) -> bool {
+pub(crate) fn is_retryable_overload(error: &Error) -> bool {
     error.has_label(&Label::SystemOverloadedError) && error.has_label(&Label::RetryableError)
 }
 

@@ -159,6 +159,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::PoolClosed { .. }
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
+        | ErrorKind::Transaction { .. }
         | ErrorKind::Shutdown
         | ErrorKind::Runtime { .. }
         | ErrorKind::Abandoned => true,

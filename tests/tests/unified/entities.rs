@@ -1,7 +1,8 @@
 //! The entities of a test, by name.
 
 use super::{
-    arm::Host, clients::New, file::list, matching::Lookup, setting::Topology, watch::Watch,
+    arm::Host, clients::New, file::list, matching::Lookup, setting::Topology, transactions,
+    watch::Watch,
 };
 use bson::{Bson, Document};
 use onionskin::{
@@ -13,6 +14,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// An entity.
@@ -74,7 +76,15 @@ impl<R: Runtime> Slot<R> {
     }
 
     pub(crate) fn end(&self) {
-        drop(lock(&self.session).take());
+        drop(self.take());
+    }
+
+    pub(crate) fn take(&self) -> Option<ClientSession<R>> {
+        lock(&self.session).take()
+    }
+
+    pub(crate) fn put(&self, session: ClientSession<R>) {
+        *lock(&self.session) = Some(session);
     }
 }
 
@@ -288,6 +298,15 @@ impl<R: Runtime> Entities<R> {
                             own.causal_consistency = Some(*value);
                         }
                         ("snapshot", Bson::Boolean(value)) => own.snapshot = Some(*value),
+                        ("defaultTimeoutMS", value) => {
+                            let millis = value.as_i64().or(value.as_i32().map(i64::from));
+                            let millis = millis.and_then(|millis| u64::try_from(millis).ok());
+                            own.default_timeout = millis.map(Duration::from_millis);
+                        }
+                        ("defaultTransactionOptions", Bson::Document(options)) => {
+                            let (options, _) = transactions::options(&mut options.clone())?;
+                            own.default_transaction_options = Some(options);
+                        }
                         ("snapshotTime", Bson::String(name)) => match self.get(name)? {
                             Entity::Value(Bson::Timestamp(time)) => own.snapshot_time = Some(time),
                             _ => return Err(format!("{name} is no time")),

@@ -13,6 +13,7 @@ mod skips;
 mod special;
 mod stage;
 mod suite;
+mod transactions;
 mod unsupported;
 mod watch;
 

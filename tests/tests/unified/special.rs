@@ -7,6 +7,7 @@ use super::{
     file::list,
     operations::{Answer, Done, Failure},
     stage::Stage,
+    transactions,
 };
 use bson::{Bson, Document};
 use onionskin_core::description::ServerType;
@@ -42,9 +43,7 @@ pub(crate) async fn operate<R: Host>(
             client.client.database("admin").run_command(command).await?;
         }
         "targetedFailPoint" => {
-            return Err(Failure::Runner(
-                "there are no pinned sessions yet".to_owned(),
-            ));
+            transactions::targeted_fail_point(stage, arguments).await?;
         }
         "createEntities" => stage.create_all(arguments).await?,
         "wait" => {
@@ -251,6 +250,9 @@ fn session<R: Host>(stage: &Stage<R>, name: &str, arguments: &Document) -> Resul
                 true => Ok(()),
                 false => Err(format!("they have {one} and {two}")),
             }
+        }
+        "assertSessionPinned" | "assertSessionUnpinned" | "assertSessionTransactionState" => {
+            transactions::assert(stage, name, arguments)
         }
         "assertSessionDirty" | "assertSessionNotDirty" => {
             let slot = stage.entities.session(string(arguments, "session")?)?;

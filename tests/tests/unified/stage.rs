@@ -8,7 +8,7 @@ use super::{
     file::{Test, UnifiedFile, list},
     matching::{self, Place as Depth},
     operations::{self, Done, Failure},
-    special,
+    special, transactions,
 };
 use bson::{Bson, Document, doc};
 use onionskin::{
@@ -184,7 +184,7 @@ impl<R: Host> Stage<R> {
             .map_err(|why| format!("{name}: {why}"))
     }
 
-    fn judge(&self, operation: &Document, done: Done<R>) -> Result<(), String> {
+    pub(crate) fn judge(&self, operation: &Document, done: Done<R>) -> Result<(), String> {
         let answer = match (done, operation.get_document("expectError").ok()) {
             (Err(failure), Some(expected)) => {
                 return errors::check(&self.entities, expected, &failure);
@@ -218,6 +218,9 @@ impl<R: Host> Stage<R> {
                 .unwrap_or_default();
             match object {
                 "testRunner" => special::operate(self, name, &arguments).await,
+                _ if name == "withTransaction" => {
+                    transactions::with_transaction(self, object, arguments).await
+                }
                 _ => operations::operate(&self.entities, object, name, arguments).await,
             }
         })

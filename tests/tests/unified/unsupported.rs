@@ -3,7 +3,6 @@
 use super::file::{Test, UnifiedFile, list};
 use bson::{Bson, Document};
 
-const TRANSACTIONS: &str = "there are no transactions yet";
 const CHANGE_STREAMS: &str = "there are no change streams yet";
 const GRIDFS: &str = "there is no GridFS yet";
 const ENCRYPTION: &str = "there is no client-side encryption";
@@ -11,14 +10,6 @@ const TRACING: &str = "there is no OpenTelemetry";
 
 /// Operations, entities and options, by the keys and names under which tests mention them.
 const OPERATIONS: &[(&str, &str)] = &[
-    ("startTransaction", TRANSACTIONS),
-    ("commitTransaction", TRANSACTIONS),
-    ("abortTransaction", TRANSACTIONS),
-    ("withTransaction", TRANSACTIONS),
-    ("assertSessionPinned", TRANSACTIONS),
-    ("assertSessionUnpinned", TRANSACTIONS),
-    ("assertSessionTransactionState", TRANSACTIONS),
-    ("targetedFailPoint", TRANSACTIONS),
     ("createChangeStream", CHANGE_STREAMS),
     ("watch", CHANGE_STREAMS),
     (
@@ -60,12 +51,6 @@ fn of_entity(entity: &Document) -> Option<&'static str> {
     let (kind, options) = entity.iter().next()?;
     found(ENTITIES, kind).or_else(|| {
         let options = options.as_document()?;
-        if kind == "session" {
-            let options = options.get_document("sessionOptions").ok()?;
-            return options
-                .contains_key("defaultTransactionOptions")
-                .then_some(TRANSACTIONS);
-        }
         options.keys().find_map(|key| found(CLIENT_OPTIONS, key))
     })
 }

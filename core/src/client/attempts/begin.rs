@@ -67,12 +67,15 @@ impl Client {
             self.carry(now);
         }
         let timeout = self.settings.timeout;
-        let operation = self.attempts.operations.admit(now, span, command, timeout);
+        let mut operation = self.attempts.operations.admit(now, span, command, timeout);
         let id = operation.id;
         if observed && let Some(event) = span.observe(now, &operation) {
             self.out.emit(now, EventKind::Operation(event));
         }
-        let refused = operation.request.check_cursor().err();
+        let refused = operation.request.check_cursor();
+        let refused = refused
+            .and_then(|()| self.enter_session(now, &mut operation))
+            .err();
         let attempt = match refused.or_else(|| operation.expired(now)) {
             _ if self.life.is_closed() => Attempt::Ended(operation, End::Final(self.life.error())),
             None => self.attempt(now, operation),

@@ -41,6 +41,9 @@ impl Client {
         let needs_idle_check = self.wants_idle_check(now, &operation, &lease);
         let mut exchange = self.new_exchange(lease, operation, deadline);
         exchange.operation.exchange.needs_idle_check = needs_idle_check;
+        if exchange.operation.request.transaction.is_some() {
+            self.pin_transaction(&mut exchange);
+        }
         Ok(exchange)
     }
 
@@ -89,7 +92,8 @@ impl Client {
         if facts.is_unauthenticated && !operation.request.is_allowed_unauthenticated() {
             return Err(self.not_authenticated(operation, facts));
         }
-        if operation.request.txn_number.is_none() {
+        let is_in_transaction = operation.request.transaction.is_some();
+        if operation.request.txn_number.is_none() || is_in_transaction {
             return Ok(());
         }
         let kind = operation.request.kind;

@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind},
     operation::{
         AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
+        label_in_transaction,
     },
     sdam::{ApplicationError, Phase},
     time::Instant,
@@ -77,6 +78,7 @@ impl Client {
             self.run_in_background(end_of_cursor);
         }
         let remains = exchange.close(now, &outcome);
+        exchange.note_in_transaction(&remains, was_abandoned);
         let end = match self.judge(now, &mut exchange, outcome) {
             Ok(()) if was_abandoned => End::Abandoned,
             Ok(()) => End::Answered,
@@ -201,6 +203,7 @@ impl Client {
             End::Final(error) => Err(error),
             End::Stopped(error) => {
                 let error = with_wait(now, &operation, error);
+                let error = label_in_transaction(&operation.request, error);
                 self.emit_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
@@ -219,6 +222,8 @@ impl Client {
                     is_closed: self.life.is_closed(),
                 };
                 let policy = self.settings.retry;
+                let error = policy.label(&operation, error, attempt.facts);
+                self.unpin_transaction(now, &mut operation, &error);
                 match policy.after_failure(
                     now,
                     operation,
@@ -240,6 +245,9 @@ impl Client {
         };
         if let Err(error) = &result {
             self.emit_selection_failed(now, &mut operation, error);
+        }
+        if operation.request.transaction.is_some() {
+            self.end_in_transaction(now, &mut operation, result.as_ref().err());
         }
         self.finish(now, operation);
         Next::Over(result)

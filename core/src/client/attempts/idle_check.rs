@@ -102,7 +102,7 @@ impl Client {
     /// The connection is closed. The topology is not notified, because servers may close idle
     /// connections at any time. The operation selects a server again, and the attempt does not
     /// count. If the exchange has pinned the connection, the connection is closed when its pins are
-    /// released, and the operation fails.
+    /// released, and the operation fails. A transaction that begins takes another connection.
     pub fn refuse(&mut self, now: Instant, exchange: Exchange, error: Error) -> Progress {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);
@@ -112,6 +112,7 @@ impl Client {
             mut operation,
         } = exchange;
         let error = error.with_server(&lease.facts.address);
+        self.forget_place(&mut operation);
         self.keep_pinned(&lease, &mut operation);
         self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let id = operation.id;

@@ -17,6 +17,7 @@ pub(super) mod pinging;
 pub(super) mod releases;
 pub(super) mod scanning;
 pub(super) mod sessions;
+pub(super) mod transactions;
 pub(super) mod waits;
 
 use crate::{

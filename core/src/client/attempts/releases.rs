@@ -13,14 +13,15 @@ use crate::{
 use std::sync::Arc;
 
 impl Client {
-    /// Gives back a session that its holder no longer needs.
+    /// Gives back a session that its holder no longer needs. If the session has a transaction in
+    /// progress, a command in the background aborts it first.
     #[inline]
-    pub fn return_session(&mut self, now: Instant, session: SessionId) {
+    pub(in crate::client) fn return_session(&mut self, now: Instant, session: SessionId) {
+        if !self.attempts.explicit.is_empty() && self.abort_dropped(now, session) {
+            return;
+        }
         let timeout = self.topology.description().logical_session_timeout_minutes;
         self.attempts.sessions.end(now, timeout, session);
-        if !self.attempts.explicit.is_empty() {
-            self.attempts.explicit.remove(&session);
-        }
     }
 
     /// Releases the pin of a cursor or a transaction. The connection is checked in when its last

@@ -28,9 +28,15 @@ pub struct StartedSession {
     pub wire_id: [u8; 16],
 }
 
+pub(super) fn ended_session_error() -> Error {
+    Error::argument(
+        "the session has ended, or belongs to the parent process of a fork; start a new session",
+    )
+}
+
 impl Client {
     /// Starts a session for the application, which has to
-    /// [return](Self::return_session) it. Fails for options that exclude each other, and if the
+    /// [give back](Self::release_cursor) it. Fails for options that exclude each other, and if the
     /// client is closed.
     ///
     /// Nothing is sent. Whether a server supports sessions shows at the first command.
@@ -99,9 +105,7 @@ impl Client {
             if operation.request.kind == CommandKind::CursorFollowUp {
                 return Ok(());
             }
-            let message = "the session has ended, or belongs to the parent process of a fork; \
-                           start a new session";
-            return Err(Error::argument(message));
+            return Err(ended_session_error());
         }
         let state = session.and_then(|session| self.attempts.explicit.get(&session));
         let is_snapshot = state.is_some_and(ExplicitSession::is_snapshot);
@@ -153,6 +157,12 @@ impl Client {
             && let Some(state) = self.attempts.explicit.get_mut(&session)
         {
             state.note(times, assessment.cluster_time.as_ref());
+            if let (Some(token), Some(number)) =
+                (&times.recovery_token, operation.request.txn_number)
+                && operation.request.transaction.is_some()
+            {
+                state.transaction.note_token(number, token.clone());
+            }
             // The time of the reply is assessed only if it is later than the one that was sent.
             if let Some(sent) = &operation.exchange.context.cluster_time {
                 state.advance_cluster_time(sent);

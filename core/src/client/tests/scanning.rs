@@ -352,8 +352,7 @@ fn a_preliminary_ping_has_no_part_of_the_session_of_its_operation() {
     let session = world.client.start_session(world.now, &options);
     let session = session.expect("the client is open");
     let mut command = insert();
-    let used = command.use_explicit_session(session.id);
-    used.expect("the write is acknowledged");
+    command.use_explicit_session(session.id);
     let Progress::Exchange(mut exchange) = world.client.start(world.now, command) else {
         panic!("there is a connection");
     };

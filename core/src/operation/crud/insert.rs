@@ -144,10 +144,8 @@ impl InsertMany {
         }
         let concern = self.options.write_concern.as_ref();
         self.defaults.apply_to_statements(&mut command, concern);
-        if let Some(session) = self.session
-            && let Err(error) = command.use_explicit_session(session)
-        {
-            return Step::Done(Err(error));
+        if let Some(session) = self.session {
+            command.use_explicit_session(session);
         }
         self.defaults
             .apply_timeout(&mut command, self.options.timeout);

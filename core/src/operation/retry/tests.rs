@@ -111,7 +111,20 @@ fn decide(
         ..AT_CHECK_OUT
     };
     let mut random = Seed::new([1; 32]).random();
-    policy.after_failure(NOW, operation, error, attempt, &mut random)
+    after_failure(policy, operation, error, attempt, &mut random)
+}
+
+/// Adds the labels of the driver to the error of an attempt, and decides what follows, as the
+/// client does.
+fn after_failure(
+    policy: RetryPolicy,
+    operation: Box<Operation>,
+    error: Error,
+    attempt: FailedAttempt<'_>,
+    random: &mut Random,
+) -> AfterFailure {
+    let error = policy.label(&operation, error, attempt.facts);
+    policy.after_failure(NOW, operation, error, attempt, random)
 }
 
 /// Lets the attempts of an operation fail with these errors in turn, and with the last one from
@@ -275,7 +288,7 @@ fn at_most_three_attempts_in_a_row_fail_without_waiting() {
     for attempt in 1..=3 {
         let message = String::new();
         let cleared = Error::new(ErrorKind::ConnectionPoolCleared { message });
-        match policy.after_failure(NOW, operation, cleared, AT_CHECK_OUT, &mut random) {
+        match after_failure(policy, operation, cleared, AT_CHECK_OUT, &mut random) {
             AfterFailure::RetryNow(again) => operation = again,
             AfterFailure::Over(..) => return assert_eq!(attempt, 3),
             AfterFailure::RetryAt(..) => panic!("a cleared pool is no overload"),
@@ -341,8 +354,8 @@ fn a_labelled_connection_error_is_overload_for_every_command() {
     let labelled = both.into_iter().fold(refused.clone(), Error::with_label);
     let mut random = Seed::new([1; 32]).random();
     for kind in KINDS {
-        let after = POLICY.after_failure(
-            NOW,
+        let after = after_failure(
+            POLICY,
             operation(kind),
             labelled.clone(),
             AT_CHECK_OUT,
@@ -353,8 +366,8 @@ fn a_labelled_connection_error_is_overload_for_every_command() {
     // Without the labels, as after a network error during authentication, the rules of reads and
     // writes apply.
     for kind in KINDS {
-        let after = POLICY.after_failure(
-            NOW,
+        let after = after_failure(
+            POLICY,
             operation(kind),
             refused.clone(),
             AT_CHECK_OUT,
@@ -374,7 +387,7 @@ fn no_command_is_retried_after_the_client_is_closed() {
     };
     let mut random = Seed::new([1; 32]).random();
     for kind in KINDS {
-        let after = POLICY.after_failure(NOW, operation(kind), overload(), attempt, &mut random);
+        let after = after_failure(POLICY, operation(kind), overload(), attempt, &mut random);
         assert!(matches!(after, AfterFailure::Over(..)), "{after:?}");
     }
 }

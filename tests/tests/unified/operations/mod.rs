@@ -7,7 +7,10 @@ mod cursor;
 mod database;
 mod indexes;
 
-use super::entities::{Borrowed, Entities, Entity, Open, Slot, strictly, string};
+use super::{
+    entities::{Borrowed, Entities, Entity, Open, Slot, strictly, string},
+    transactions,
+};
 use bson::{Bson, Document};
 use onionskin::{Collection, Runtime, error::Error};
 use serde::{Serialize, de::DeserializeOwned};
@@ -186,6 +189,15 @@ pub(crate) async fn operate<R: Runtime>(
         Entity::Database(database) => database::operate(&database, name, arguments).await,
         Entity::Collection(collection) => collection::operate(&collection, name, arguments).await,
         Entity::Session(session) => {
+            let mut arguments = arguments;
+            if name != "endSession" {
+                let mut borrowed = session.borrow()?;
+                let left = &mut arguments.left;
+                if transactions::operate(borrowed.session(), name, left).await? {
+                    arguments.end()?;
+                    return Ok(Answer::Nothing);
+                }
+            }
             arguments.end()?;
             match name {
                 "endSession" => {

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     connection::ConnectionFacts,
     event::{CloseReason, PoolEvent, SdamEvent},
-    operation::{Cursor, CursorResources, Pin, Program, SessionUse, Step},
+    operation::{Cursor, CursorResources, Pin, Program, Step},
     options::ReadMode,
     pool::PinnedFor,
 };

@@ -1,10 +1,10 @@
-//! Tests of transactions, which pin their connections and share them with their cursors. The tests
-//! act as the owner of a transaction does.
+//! Tests of transactions, which pin their connections and share them with their cursors.
 
 use super::*;
 use crate::{
-    error::Label,
-    operation::{TransactionPin, TransactionStep},
+    operation::{SessionOptions, TransactionOptions, crud::Defaults},
+    random::Seed,
+    session::SessionId,
 };
 
 #[test]
@@ -47,50 +47,6 @@ fn a_transaction_and_its_cursor_share_a_connection() {
 }
 
 #[test]
-fn a_failed_commit_checks_in_its_connection_before_the_retry_checks_out_another() {
-    // A commit that fails with `UnknownTransactionCommitResult` makes the owner of the transaction
-    // release the pin (LB-40). The old connection is checked in and closed before the retry checks
-    // out another one (LB trap 9).
-    let mut world = world();
-    let (mut exchange, pin) = pinned_transaction(&mut world);
-    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(exchange, Outcome::Completed);
-    let commit = || {
-        let mut command = Command::new("commitTransaction", "admin", CommandKind::RetryableWrite);
-        command.body().i32("commitTransaction", 1);
-        command.set_session(SessionUse::None);
-        command
-    };
-    let mut first = commit();
-    first.set_pin(&pin);
-    let exchange = world.begin_exchange(first);
-    let socket = exchange.socket();
-    take_events(&mut world);
-    let after = world.check_in(exchange, reset());
-    // The owner of the transaction retries the commit. The client does not.
-    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
-    assert_eq!(take_events(&mut world), ["cleared 1"]);
-    world.client.release(world.now, pin);
-    world.run();
-    let mut exchange = world.begin_exchange(commit());
-    assert_ne!(exchange.socket(), socket);
-    assert_eq!(
-        take_events(&mut world),
-        [
-            "in 1",
-            "closed 1: Error",
-            "started",
-            "created 2",
-            "ready 2",
-            "out 2"
-        ]
-    );
-    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-    world.check_in(exchange, Outcome::Completed);
-    assert_eq!(take_events(&mut world), ["in 2"]);
-}
-
-#[test]
 fn releasing_a_pin_during_a_command_checks_in_its_connection_after_the_command() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
@@ -108,30 +64,58 @@ fn releasing_a_pin_during_a_command_checks_in_its_connection_after_the_command()
     assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
+/// A session with a transaction.
+struct Session {
+    world: World,
+    id: SessionId,
+}
+
 /// The result of a command.
 #[derive(Clone, Copy, Debug)]
 enum CommandResult {
     Success,
     /// The server replies with an error that has this code and, if one is given, this label.
     ServerError(i32, Option<&'static str>),
-    /// A network error occurs, and the owner of the transaction adds this label.
-    NetworkError(&'static str),
+    NetworkError,
 }
 
-/// A session with a transaction. The test acts as its owner.
-struct Session {
-    world: World,
-    pin: TransactionPin,
+/// A command of a session with a transaction.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Operation,
+    Commit,
+    Abort,
 }
 
 impl Session {
+    /// Returns a session with a transaction in which nothing was done.
+    fn new() -> Self {
+        let mut world = world();
+        let session = world
+            .client
+            .start_session(world.now, &SessionOptions::default());
+        let id = session.expect("the client is open").id;
+        let mut session = Self { world, id };
+        session.start();
+        session
+    }
+
+    fn start(&mut self) {
+        let options = TransactionOptions::default();
+        let started = self.world.client.start_transaction(
+            self.world.now,
+            self.id,
+            &options,
+            &Defaults::default(),
+        );
+        started.expect("no transaction is in progress");
+        self.world.run();
+    }
+
     /// Returns a session that has inserted a document in its transaction.
     fn begin() -> Self {
-        let mut session = Self {
-            world: world(),
-            pin: TransactionPin::default(),
-        };
-        session.perform(TransactionStep::Operation, CommandResult::Success);
+        let mut session = Self::new();
+        session.perform(Step::Operation, CommandResult::Success);
         assert_eq!(
             take_events(&mut session.world),
             ["started", "created 1", "ready 1", "out 1"]
@@ -139,14 +123,26 @@ impl Session {
         session
     }
 
-    /// Runs a command of the transaction, and releases the pin if the result requires that.
-    fn perform(&mut self, step: TransactionStep, command_result: CommandResult) {
-        let mut command = insert();
-        self.pin.apply(&mut command);
+    fn command(&mut self, step: Step) -> Command {
+        let client = &mut self.world.client;
+        let end = match step {
+            Step::Operation => {
+                let mut command = insert();
+                command.use_explicit_session(self.id);
+                return command;
+            }
+            Step::Commit => client.commit_transaction(self.id, None),
+            Step::Abort => client.abort_transaction(self.id, None),
+        };
+        end.expect("it is permitted").expect("an operation has run")
+    }
+
+    /// Runs a command. If the client repeats it, its second attempt succeeds.
+    fn perform(&mut self, step: Step, command_result: CommandResult) {
+        let command = self.command(step);
         let mut exchange = self.world.begin_exchange(command);
-        self.pin.keep(&mut exchange);
         let outcome = match command_result {
-            CommandResult::NetworkError(_) => reset(),
+            CommandResult::NetworkError => reset(),
             CommandResult::Success => {
                 World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
                 Outcome::Completed
@@ -161,23 +157,11 @@ impl Session {
                 Outcome::Completed
             }
         };
-        let result = match self.world.check_in(exchange, outcome) {
-            AfterExchange::Done(result) => result,
-            AfterExchange::Again(_) => panic!("the owner tries again, not the client"),
-        };
-        let result = match (result, command_result) {
-            (Err(error), CommandResult::NetworkError(label)) => {
-                Err(error.with_label(Label::from_name(label)))
-            }
-            (result, _) => result,
-        };
-        self.after(step, result.as_ref().copied());
-    }
-
-    fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) {
-        if let Some(pin) = self.pin.after(step, result) {
-            self.world.client.release(self.world.now, pin);
-            self.world.run();
+        if let AfterExchange::Again(start) = self.world.check_in(exchange, outcome) {
+            let mut exchange = self.world.exchange_of(start);
+            World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+            let after = self.world.check_in(exchange, Outcome::Completed);
+            assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         }
     }
 }
@@ -185,39 +169,37 @@ impl Session {
 #[test]
 fn a_transaction_unpins_its_connection_when_a_sharded_one_unpins_its_mongos() {
     // A transaction unpins its connection in the cases in which a sharded transaction unpins its
-    // mongos (LB-40).
+    // mongos (LB-40). The old connection is checked in and closed before a retry checks out another
+    // one (LB trap 9).
     use CommandResult::{NetworkError, ServerError, Success};
-    use TransactionStep as Step;
     let transient = Some("TransientTransactionError");
     let unknown = Some("UnknownTransactionCommitResult");
     let back: &[&str] = &["in 1"];
     let broken: &[&str] = &["cleared 1", "in 1", "closed 1: Error"];
+    let repeated: &[&str] = &[
+        "cleared 1",
+        "in 1",
+        "closed 1: Error",
+        "started",
+        "created 2",
+        "ready 2",
+        "out 2",
+        "in 2",
+    ];
     let cases = [
         (Step::Operation, Success, &[][..]),
         (Step::Operation, ServerError(51, None), &[]),
         (Step::Operation, ServerError(24, transient), back),
-        (
-            Step::Operation,
-            NetworkError("TransientTransactionError"),
-            broken,
-        ),
+        (Step::Operation, NetworkError, broken),
         (Step::Commit, Success, &[]),
         (Step::Commit, ServerError(51, None), &[]),
         (Step::Commit, ServerError(24, transient), back),
         (Step::Commit, ServerError(50, unknown), back),
-        (
-            Step::Commit,
-            NetworkError("UnknownTransactionCommitResult"),
-            broken,
-        ),
+        (Step::Commit, NetworkError, repeated),
         (Step::Abort, Success, back),
         (Step::Abort, ServerError(51, None), back),
         (Step::Abort, ServerError(24, transient), back),
-        (
-            Step::Abort,
-            NetworkError("TransientTransactionError"),
-            broken,
-        ),
+        (Step::Abort, NetworkError, repeated),
     ];
     for (step, command_result, expected) in cases {
         let mut session = Session::begin();
@@ -230,38 +212,56 @@ fn a_transaction_unpins_its_connection_when_a_sharded_one_unpins_its_mongos() {
         let in_use = usize::from(expected.is_empty());
         assert_eq!(session.world.client.counts().in_use, in_use);
     }
-    for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
+}
+
+#[test]
+fn a_committed_transaction_keeps_its_connection_until_something_else_begins() {
+    type Act = fn(&mut Session);
+    let acts: [(&str, Act); 4] = [
+        ("a transaction", Session::start),
+        ("an operation", |session| {
+            session.perform(Step::Operation, CommandResult::Success)
+        }),
+        ("the end of the session", |session| {
+            let resources = CursorResources::of_session(session.id);
+            session
+                .world
+                .client
+                .release_cursor(session.world.now, resources);
+            session.world.run();
+        }),
+        ("a fork", |session| {
+            let seed = Seed::new([9; 32]);
+            session.world.client.handle_forked(session.world.now, &seed);
+            session.world.run();
+        }),
+    ];
+    for (what, act) in acts {
         let mut session = Session::begin();
         // A commit that succeeded may be repeated on the same connection.
-        session.perform(Step::Commit, Success);
-        session.perform(Step::Commit, Success);
+        session.perform(Step::Commit, CommandResult::Success);
+        session.perform(Step::Commit, CommandResult::Success);
         assert!(take_events(&mut session.world).is_empty());
-        session.after(step, Ok(()));
-        assert_eq!(take_events(&mut session.world), ["in 1"], "{step:?}");
-        session.after(Step::End, Ok(()));
-        assert!(
-            take_events(&mut session.world).is_empty(),
-            "it goes back once"
-        );
+        act(&mut session);
+        let events = take_events(&mut session.world);
+        if what != "a fork" {
+            assert_eq!(events[0], "in 1", "{what}");
+        }
+        assert!(session.world.client.snapshot().pins.is_empty(), "{what}");
+        assert_eq!(session.world.client.counts().in_use, 0, "{what}");
     }
 }
 
 #[test]
 fn a_transaction_stays_pinned_if_its_first_command_fails() {
     // A transaction has one check out and one check in (LB-31), even if its first command fails.
-    let mut session = Session {
-        world: world(),
-        pin: TransactionPin::default(),
-    };
-    session.perform(
-        TransactionStep::Operation,
-        CommandResult::ServerError(51, None),
-    );
+    let mut session = Session::new();
+    session.perform(Step::Operation, CommandResult::ServerError(51, None));
     assert_eq!(
         take_events(&mut session.world),
         ["started", "created 1", "ready 1", "out 1"]
     );
-    session.after(TransactionStep::Abort, Ok(()));
+    session.perform(Step::Abort, CommandResult::Success);
     assert_eq!(take_events(&mut session.world), ["in 1"]);
 }
 

@@ -212,7 +212,7 @@ impl CollectionBulkWrite {
         self.defaults.apply_to_statements(&mut command, concern);
         command.need_hint(group.kind == Kind::Delete && group.has_hint);
         if let Some(session) = self.session {
-            command.use_explicit_session(session)?;
+            command.use_explicit_session(session);
         }
         self.defaults
             .apply_timeout(&mut command, self.options.timeout);

@@ -170,7 +170,7 @@ impl<O> BulkWrite<O> {
         let concern = self.options.write_concern.as_ref();
         self.defaults.apply_to_statements(&mut command, concern);
         if let Some(session) = self.session {
-            command.use_explicit_session(session)?;
+            command.use_explicit_session(session);
         }
         self.defaults
             .apply_timeout(&mut command, self.options.timeout);

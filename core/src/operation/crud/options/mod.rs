@@ -138,6 +138,7 @@ impl Defaults {
 
     /// Sets the time limit of the operation.
     pub fn apply_timeout(&self, command: &mut Command, timeout: Option<Duration>) {
+        command.0.request.own.timeout = timeout.is_some();
         command.set_timeout(timeout.or(self.timeout));
     }
 
@@ -156,6 +157,9 @@ impl Defaults {
             (None, None) => {}
         }
         command.set_read_concern(concern.or(self.read_concern.as_ref()).cloned());
+        let own = &mut command.0.request.own;
+        own.criteria = criteria.is_some();
+        own.read_concern = concern.is_some();
     }
 
     /// Sets the write concern of a command whose reply is always read, also with `w: 0`, such as
@@ -165,12 +169,9 @@ impl Defaults {
         command: &mut Command,
         concern: Option<&WriteConcern>,
     ) {
-        let concern = concern.or(self.write_concern.as_ref());
-        if let Some(concern) = concern.filter(|concern| !concern.is_empty()) {
-            command
-                .body()
-                .document("writeConcern", &concern.to_document());
-        }
+        let request = &mut command.0.request;
+        request.own.write_concern = concern.is_some();
+        request.set_write_concern(concern.or(self.write_concern.as_ref()));
     }
 
     /// Sets the write concern of a command such as `create`, which a causally consistent session

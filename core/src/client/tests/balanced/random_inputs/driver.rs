@@ -4,9 +4,10 @@
 use super::*;
 use crate::{
     error::{ErrorKind, Label},
-    operation::{OperationId, Program, Step, TransactionPin},
+    operation::{OperationId, Program, Step},
     options::Monitoring,
     pool::PoolState,
+    session::SessionId,
 };
 
 const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
@@ -38,12 +39,10 @@ pub(super) struct PinnedCursor {
     pub(super) is_busy: bool,
 }
 
-#[derive(Default)]
+/// A session with a transaction.
 pub(super) struct Transaction {
-    pub(super) pin: TransactionPin,
-    /// True from the start of the first command until it has a connection or has failed. The
-    /// transaction has pinned no connection then.
-    pub(super) is_first: bool,
+    pub(super) session: SessionId,
+    /// The socket to which the transaction is pinned; `None` before its first command.
     pub(super) socket: Option<SocketId>,
 }
 
@@ -116,6 +115,11 @@ impl Peer for RandomHarness {
 
     fn interrupted(&mut self, socket: SocketId, _: Error) {
         self.interrupted.insert(socket);
+    }
+
+    fn ran(&mut self, command: Command) {
+        // The abort of a session that was dropped.
+        self.client.discard(self.now, command);
     }
 
     fn drained(&mut self, socket: SocketId) {
@@ -289,7 +293,11 @@ impl RandomHarness {
         assert!(self.open.contains(&socket));
         assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         assert!(self.exchanges.iter().all(|(l, _)| l.socket() != socket));
-        let session = |exchange: &Exchange| exchange.operation.request.lsid;
+        // A transaction runs one command at a time, except that its cursors can be closed meanwhile.
+        let session = |exchange: &Exchange| {
+            let request = &exchange.operation.request;
+            request.lsid.filter(|_| request.name() != "killCursors")
+        };
         let own = session(&exchange);
         let others = || {
             self.exchanges
@@ -310,14 +318,6 @@ impl RandomHarness {
             None if exchange.operation.request.pinned().is_some() => {}
             None => self.assert_free(socket),
         }
-        if let Purpose::Transact { key, .. } = purpose
-            && !exchange.is_preliminary()
-            && let Some(transaction) = self.transactions.get_mut(&key)
-        {
-            transaction.pin.keep(&mut exchange);
-            transaction.is_first = false;
-            transaction.socket = Some(socket);
-        }
         if exchange.wants_idle_check() {
             let found = [None, Some(&[][..]), Some(&[1, 2][..])];
             let found = found.get(usize::from(self.idle_check)).copied();
@@ -325,6 +325,12 @@ impl RandomHarness {
                 let start = self.client.refuse(self.now, exchange, error);
                 return self.started(start, purpose);
             }
+        }
+        if let Purpose::Transact { key, .. } = purpose
+            && !exchange.is_preliminary()
+            && let Some(transaction) = self.transactions.get_mut(&key)
+        {
+            transaction.socket = Some(socket);
         }
         match exchange.begin(self.now) {
             Ok(_) => self.exchanges.push((exchange, purpose)),
@@ -347,9 +353,10 @@ impl RandomHarness {
             kept.cursor.handle_failure(error);
         }
         if let Purpose::Transact { key, .. } = purpose
+            && error.has_label(&Label::TransientTransactionError)
             && let Some(transaction) = self.transactions.get_mut(&key)
         {
-            transaction.is_first = false;
+            transaction.socket = None;
         }
     }
 

@@ -4,7 +4,10 @@
 mod driver;
 
 use super::{super::adaptive::overloaded, *};
-use crate::{operation::TransactionStep, options::Monitoring};
+use crate::{
+    operation::{SessionOptions, TransactionOptions, crud::Defaults},
+    options::Monitoring,
+};
 use driver::{Purpose, RandomHarness, nth};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -159,38 +162,57 @@ impl RandomHarness {
     fn transact(&mut self, which: usize, opens_cursor: bool) {
         let key = match nth(&self.transactions, which % 3) {
             Some(key) if which % 3 < self.transactions.len() => key,
-            _ => {
-                self.next_key += 1;
-                self.transactions
-                    .insert(self.next_key, driver::Transaction::default());
-                self.next_key
-            }
+            _ => match self.start_transaction() {
+                Some(key) => key,
+                None => return,
+            },
         };
-        let Some(transaction) = self.transactions.get_mut(&key) else {
+        let Some(transaction) = self.transactions.get(&key) else {
             return;
         };
-        if transaction.is_first {
-            return;
-        }
-        transaction.is_first = transaction.socket.is_none();
         let mut command = if opens_cursor { find() } else { insert() };
-        transaction.pin.apply(&mut command);
+        command.use_explicit_session(transaction.session);
         self.begin(command, None, Purpose::Transact { key, opens_cursor });
     }
 
-    /// Ends a transaction. One of its commands may be under way.
+    /// Starts a session with a transaction, unless the client is closed.
+    fn start_transaction(&mut self) -> Option<u32> {
+        let session = self
+            .client
+            .start_session(self.now, &SessionOptions::default());
+        let session = session.ok()?.id;
+        let (options, defaults) = (TransactionOptions::default(), Defaults::default());
+        let started = self
+            .client
+            .start_transaction(self.now, session, &options, &defaults);
+        started.expect("the session is new");
+        self.next_key += 1;
+        let (key, socket) = (self.next_key, None);
+        let transaction = driver::Transaction { session, socket };
+        self.transactions.insert(key, transaction);
+        Some(key)
+    }
+
+    /// Ends a transaction and its session. One of its commands may be under way.
     fn step(&mut self, which: usize, step: u8) {
-        let steps = [
-            TransactionStep::Abort,
-            TransactionStep::Outside,
-            TransactionStep::End,
-        ];
-        if let Some(key) = nth(&self.transactions, which)
-            && let Some(mut transaction) = self.transactions.remove(&key)
-            && let Some(pin) = transaction.pin.after(steps[usize::from(step) % 3], Ok(()))
-        {
-            self.client.release(self.now, pin);
+        let Some(key) = nth(&self.transactions, which) else {
+            return;
+        };
+        let Some(transaction) = self.transactions.remove(&key) else {
+            return;
+        };
+        let session = transaction.session;
+        let end = match step % 3 {
+            0 => self.client.abort_transaction(session, None),
+            1 => self.client.commit_transaction(session, None),
+            _ => Ok(None),
+        };
+        if let Ok(Some(command)) = end {
+            self.begin(command, None, Purpose::Plain);
         }
+        let resources = CursorResources::of_session(session);
+        self.client.release_cursor(self.now, resources);
+        self.drain();
     }
 
     /// Reports that the runtime has ended. Asserts that all exchanges are interrupted, unless the
@@ -260,7 +282,7 @@ impl RandomHarness {
             }
         }
         while !self.transactions.is_empty() {
-            self.apply(Input::Step { which: 0, step: 0 });
+            self.apply(Input::Step { which: 0, step: 2 });
         }
         self.drain();
         assert!(

@@ -1,0 +1,331 @@
+//! The transactions of the sessions that applications start.
+
+use super::sessions::ended_session_error;
+use crate::{
+    address::Address,
+    client::Client,
+    description::ServerType,
+    error::{Error, Label},
+    operation::{
+        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, TransactionOptions,
+        TransactionRun, TransactionState, TransactionStep, crud::Defaults, is_retryable_overload,
+    },
+    session::SessionId,
+    time::Instant,
+};
+use std::time::Duration;
+
+impl Client {
+    /// Starts a transaction in a session of the application. Nothing is sent: the next command of
+    /// the session starts the transaction on the server. `of_client` has the options that neither
+    /// `options` nor the session sets.
+    ///
+    /// Fails if the session is in a transaction or takes snapshots, and for an unacknowledged write
+    /// concern.
+    pub fn start_transaction(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        options: &TransactionOptions,
+        of_client: &Defaults,
+    ) -> Result<(), Error> {
+        let attempts = &mut self.attempts;
+        let state = attempts.explicit.get_mut(&session);
+        let state = state.ok_or_else(ended_session_error)?;
+        if state.is_snapshot() {
+            let message = "Transactions are not supported in snapshot sessions";
+            return Err(Error::argument(message));
+        }
+        state.transaction.check_start()?;
+        let options = options.resolved(state.default_transaction.as_ref(), of_client)?;
+        let number = attempts.sessions.next_txn_number(session);
+        let number = number.ok_or_else(ended_session_error)?;
+        let place = state.transaction.start(number, options);
+        self.give_up(now, place);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Commits the transaction of a session: returns the command to run, or `None` if there is
+    /// nothing to send because no operation has run in the transaction. After a commit, also one
+    /// that failed, the same transaction can be committed again.
+    ///
+    /// Fails if there is no transaction or it was aborted, and if an operation of the transaction
+    /// was dropped after its command was sent, because then nobody knows what would be committed.
+    ///
+    /// `timeout` is the time limit; `None` for that of the session or the client.
+    pub fn commit_transaction(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Command>, Error> {
+        let state = self.attempts.explicit.get_mut(&session);
+        let state = state.ok_or_else(ended_session_error)?;
+        let timeout = timeout.or(state.default_timeout);
+        let command = state.transaction.commit(session)?;
+        Ok(command.map(|command| with_limit(command, timeout)))
+    }
+
+    /// Aborts the transaction of a session: returns the command to run, or `None` if there is
+    /// nothing to send. The error of the command does not matter, because servers abort by
+    /// themselves what they are not told to commit.
+    ///
+    /// Fails if there is no transaction, or if it was committed or aborted.
+    ///
+    /// `timeout` is the time limit; `None` for that of the session or the client.
+    pub fn abort_transaction(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Command>, Error> {
+        let state = self.attempts.explicit.get_mut(&session);
+        let state = state.ok_or_else(ended_session_error)?;
+        let timeout = timeout.or(state.default_timeout);
+        let command = state.transaction.abort(session)?;
+        Ok(command.map(|command| with_limit(command, timeout)))
+    }
+
+    /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`, or
+    /// that of the session or the client. It limits all operations of the session until
+    /// [`end_transaction_run`](Self::end_transaction_run).
+    pub fn begin_transaction_run(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> TransactionRun {
+        let Some(state) = self.attempts.explicit.get_mut(&session) else {
+            return TransactionRun::new(now, timeout);
+        };
+        let timeout = timeout.or(state.default_timeout);
+        let run = TransactionRun::new(now, timeout.or(self.settings.timeout));
+        state.deadline = run.deadline();
+        run
+    }
+
+    /// Ends the time limit of a transaction that was run until it succeeded.
+    pub fn end_transaction_run(&mut self, session: SessionId) {
+        if let Some(state) = self.attempts.explicit.get_mut(&session) {
+            state.deadline = None;
+        }
+    }
+
+    /// Returns a random number for the pause before a transaction is repeated.
+    pub fn jitter(&mut self) -> u64 {
+        self.attempts.pauses.next_u64()
+    }
+
+    /// Returns the state of the transaction of a session.
+    #[must_use]
+    pub fn transaction_state(&self, session: SessionId) -> TransactionState {
+        let state = self.attempts.explicit.get(&session);
+        state.map_or(TransactionState::None, |state| state.transaction.state())
+    }
+
+    /// Returns the address of the router or the load balancer to which the transaction of a session
+    /// is pinned; `None` if it is not pinned.
+    #[must_use]
+    pub fn transaction_server(&self, session: SessionId) -> Option<&Address> {
+        self.attempts.explicit.get(&session)?.transaction.address()
+    }
+
+    /// Makes a command that begins take part in the transaction of its session. Otherwise it ends
+    /// the state of a transaction that is over. A command of an open cursor leaves that state.
+    ///
+    /// Fails for settings that a transaction does not allow. Outside of transactions, fails for an
+    /// unacknowledged write, whose session would not be known to the server (Driver Sessions
+    /// Specification, *When using unacknowledged writes*).
+    #[inline]
+    pub(super) fn enter_session(
+        &mut self,
+        now: Instant,
+        operation: &mut Operation,
+    ) -> Result<(), Error> {
+        match operation.request.is_explicit {
+            true => self.enter_explicit(now, operation),
+            false => Ok(()),
+        }
+    }
+
+    fn enter_explicit(&mut self, now: Instant, operation: &mut Operation) -> Result<(), Error> {
+        let (id, request) = (operation.id, &mut operation.request);
+        let session = request.session;
+        let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
+        if let Some(deadline) = state.and_then(|state| state.deadline)
+            && request.transaction_step() != Some(TransactionStep::Abort)
+        {
+            if request.own.timeout {
+                let message = "an operation of a transaction with a time limit has none of its \
+                               own; remove its time limit";
+                return Err(Error::argument(message));
+            }
+            operation.deadline = Some(deadline);
+            request.timeout = Some(deadline.saturating_since(now));
+        }
+        if request.transaction.is_some() {
+            return Ok(());
+        }
+        if let Some(state) = session.and_then(|id| self.attempts.explicit.get_mut(&id)) {
+            if state.transaction.state().is_active() {
+                return state.transaction.admit(id, request);
+            }
+            if request.kind != CommandKind::CursorFollowUp {
+                let place = state.transaction.leave();
+                self.give_up(now, place);
+            }
+        }
+        if !request.acknowledged {
+            let message = "an unacknowledged write (w: 0) cannot run in a session; remove one of \
+                           them";
+            return Err(Error::argument(message));
+        }
+        Ok(())
+    }
+
+    /// Binds the transaction to the router or the connection of its first command.
+    pub(super) fn pin_transaction(&mut self, exchange: &mut Exchange) {
+        let request = &exchange.operation.request;
+        let (session, number) = (request.session, request.txn_number);
+        let (Some(session), Some(number)) = (session, number) else {
+            return;
+        };
+        let Some(state) = self.attempts.explicit.get_mut(&session) else {
+            return;
+        };
+        if !state.transaction.lacks_place(number) {
+            return;
+        }
+        let facts = exchange.facts();
+        let is_router = facts.server_type == ServerType::Mongos;
+        let address = facts.address.clone();
+        let pin = exchange.pin(PinnedFor::Transaction);
+        if pin.is_none() && is_router {
+            exchange.operation.request.bind_to(&address);
+        }
+        if pin.is_some() || is_router {
+            state.transaction.set_place(Place { address, pin });
+        }
+    }
+
+    /// Forgets the place of a transaction whose first command was not begun there. Its pin was not
+    /// kept, so it need not be released.
+    pub(super) fn forget_place(&mut self, operation: &mut Operation) {
+        let is_pinned = !operation.exchange.pinned.is_empty();
+        if !is_pinned || operation.request.transaction.is_none() {
+            return;
+        }
+        operation.exchange.pinned.clear();
+        let request = &mut operation.request;
+        request.pin = None;
+        if let (Some(session), Some(number)) = (request.session, request.txn_number)
+            && let Some(state) = self.attempts.explicit.get_mut(&session)
+        {
+            state.transaction.take_place(number);
+        }
+    }
+
+    /// Unpins a transaction after an attempt that failed, if another router or connection may have
+    /// to answer the next command (Transactions Specification, *When to unpin*). An attempt to
+    /// commit that counts makes later ones ask for a majority.
+    pub(super) fn unpin_transaction(
+        &mut self,
+        now: Instant,
+        operation: &mut Operation,
+        error: &Error,
+    ) {
+        let request = &mut operation.request;
+        let (Some(step), Some(number)) = (request.transaction_step(), request.txn_number) else {
+            return;
+        };
+        let is_over = match step {
+            TransactionStep::Statement => error.has_label(&Label::TransientTransactionError),
+            TransactionStep::Commit => {
+                error.has_label(&Label::UnknownTransactionCommitResult)
+                    || error.has_label(&Label::TransientTransactionError)
+            }
+            TransactionStep::Abort => true,
+        };
+        let state = request
+            .session
+            .and_then(|id| self.attempts.explicit.get_mut(&id));
+        let transaction = state.map(|state| &mut state.transaction);
+        let place = match transaction {
+            Some(transaction) => {
+                if step == TransactionStep::Commit {
+                    transaction.end_commit(number, !is_retryable_overload(error));
+                    let concern = transaction.commit_concern();
+                    request.set_write_concern(concern.as_ref());
+                }
+                is_over.then(|| transaction.take_place(number)).flatten()
+            }
+            None => None,
+        };
+        if is_over && request.ends_transaction() {
+            request.target = None;
+            if let Some(PinUse::Last(pin)) = request.pin.take() {
+                self.release_pin(pin);
+                self.carry(now);
+            }
+        }
+        self.give_up(now, place);
+    }
+
+    /// Notes in the session that an operation of its transaction has ended.
+    pub(super) fn end_in_transaction(
+        &mut self,
+        now: Instant,
+        operation: &mut Operation,
+        error: Option<&Error>,
+    ) {
+        if let Some(error) = error {
+            self.unpin_transaction(now, operation, error);
+        }
+        let (id, request) = (operation.id, &operation.request);
+        let (Some(part), Some(number)) = (&request.transaction, request.txn_number) else {
+            return;
+        };
+        let state = request
+            .session
+            .and_then(|id| self.attempts.explicit.get_mut(&id));
+        let Some(state) = state else { return };
+        match part.step {
+            TransactionStep::Statement => state.transaction.end_statement(id, number, part),
+            TransactionStep::Commit if error.is_none() => {
+                state.transaction.end_commit(number, true);
+            }
+            TransactionStep::Commit | TransactionStep::Abort => {}
+        }
+    }
+
+    /// Forgets a session that its holder has dropped. Returns true if a command now aborts its
+    /// transaction, and then ends the session.
+    pub(super) fn abort_dropped(&mut self, now: Instant, session: SessionId) -> bool {
+        let Some(mut state) = self.attempts.explicit.remove(&session) else {
+            return false;
+        };
+        if !self.life.is_closed()
+            && let Some(mut command) = state.transaction.abort_dropped(session)
+        {
+            command.set_timeout(Some(crate::operation::ABANDON_LIMIT));
+            self.run_in_background(Some(command));
+            return true;
+        }
+        let place = state.transaction.leave();
+        self.give_up(now, place);
+        false
+    }
+
+    /// Releases the connection of a transaction, before another one is checked out.
+    fn give_up(&mut self, now: Instant, place: Option<Place>) {
+        if let Some(Place { pin: Some(pin), .. }) = place {
+            self.release_pin(pin);
+            self.carry(now);
+        }
+    }
+}
+
+/// Returns the command with this time limit.
+fn with_limit(mut command: Command, timeout: Option<Duration>) -> Command {
+    command.set_timeout(timeout);
+    command
+}
