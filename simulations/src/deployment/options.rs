@@ -344,6 +344,15 @@ pub struct Limits {
     /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
     /// the record that changed longest ago is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
+    /// The largest number of open transactions of a member. A command that would start a further
+    /// one fails with the error 146. Default: 500.
+    pub max_transactions: usize,
+    /// The largest memory that only the open transactions of a member hold, in bytes: their
+    /// changes, and the collections that changed in them or since they started. A statement that
+    /// would exceed it aborts its transaction with the error 392, before 6.2 with the error 146. A
+    /// write outside of transactions that would exceed it aborts the oldest transactions. Default:
+    /// 512 MiB.
+    pub max_transaction_bytes: usize,
     /// The time after which an idle cursor is closed. Default: 10 minutes.
     pub cursor_timeout: Duration,
     /// The number of oplog entries above which a member removes the oldest ones that a majority
@@ -369,6 +378,8 @@ impl Default for Limits {
             max_data_bytes: 1 << 30,
             max_sessions: 10_000,
             max_session_bytes: 64 * 1024 * 1024,
+            max_transactions: 500,
+            max_transaction_bytes: 512 * 1024 * 1024,
             cursor_timeout: Duration::from_secs(600),
             max_oplog_entries: 10_000,
             max_oplog_bytes: 64 * 1024 * 1024,

@@ -83,12 +83,14 @@ impl Entry {
 /// The UUID of a session.
 pub(crate) type SessionKey = [u8; 16];
 
-/// The retryable statements of the command that made an entry.
+/// The retryable statements of the command that made an entry, or the commit of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) session: SessionKey,
     pub(crate) transaction: i64,
     pub(crate) statements: Vec<(i32, Effect)>,
+    /// True for the commit of a transaction, which has no statements.
+    pub(crate) is_commit: bool,
 }
 
 /// The effect of a statement, from which its reply can be repeated.
@@ -122,6 +124,8 @@ impl Effect {
 pub(crate) struct Record {
     pub(crate) transaction: i64,
     pub(crate) statements: BTreeMap<i32, Effect>,
+    /// True if the number is that of a committed transaction.
+    pub(crate) is_committed: bool,
     /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
     /// The index of the last entry that changed the record.
@@ -158,6 +162,7 @@ impl Records {
             },
         };
         record.used = index;
+        record.is_committed |= retry.is_commit;
         for (number, effect) in &retry.statements {
             record.bytes += effect.bytes();
             if let Some(replaced) = record.statements.insert(*number, effect.clone()) {

@@ -165,6 +165,7 @@ fn records_of_retryable_writes_are_bounded_in_bytes() {
             session: session(n),
             transaction: 1,
             statements: vec![(0, Effect::Modify(answer))],
+            is_commit: false,
         };
         let position = Position {
             term: 1,

@@ -20,7 +20,9 @@ impl Member {
         request: &Request,
     ) -> Result<Option<Reply>, Fault> {
         let reply = match request.name.as_str() {
-            "ping" | "endSessions" | "refreshSessions" | "killSessions" | "killAllSessions" => {
+            "ping" | "refreshSessions" => Document::new(),
+            "endSessions" | "killSessions" | "killAllSessions" => {
+                self.abort_listed(request);
                 Document::new()
             }
             "startSession" => self.start_session(),
@@ -114,12 +116,13 @@ impl Member {
         );
         let mechanisms = self.options.auth.mechanisms.iter();
         let mechanisms: Vec<&str> = mechanisms.map(|mechanism| mechanism.name()).collect();
-        let known = doc! {
+        let mut known = doc! {
             "featureCompatibilityVersion": { "version": minor },
             "authenticationMechanisms": mechanisms,
             "enableTestCommands": true,
             "requireApiVersion": false,
         };
+        known.extend(self.transactions.parameters());
         let wants_all = match request.command.get(&request.name) {
             Some(Bson::String(all)) => all == "*",
             Some(Bson::Document(options)) => truth(options.get("allParameters")),

@@ -149,6 +149,8 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
+            } else if let Some(set) = self.transactions.set_parameter(key, &request.command) {
+                was = set?;
             } else if *key != request.name && !commands::is_generic(key) {
                 let text = format!(
                     "attempted to set unrecognized parameter [{key}], use help:true to see options "

@@ -7,9 +7,7 @@ use super::{
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
     reply::{Body, Reply},
-    write::{
-        Tally, bypasses_validation, delete_statement, is_ordered, is_too_large, update_statement,
-    },
+    write::{Tally, bypasses_validation, delete_statement, is_too_large, update_statement},
 };
 use crate::{
     replica::Effect,
@@ -173,7 +171,7 @@ impl Member {
                 }
                 Err(error) => {
                     results.fail(index, &error);
-                    if is_ordered(request) {
+                    if self.stops_at_error(request) {
                         break;
                     }
                 }

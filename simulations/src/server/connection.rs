@@ -5,6 +5,7 @@ use super::{
     fail_point::FailEffect,
     job::LongQuery,
     reply::Reply,
+    transaction::Lock,
 };
 use crate::deployment::{AuthFault, AuthMechanism};
 use bson::{Document, Timestamp};
@@ -57,6 +58,9 @@ pub(super) enum Waiting {
         after: Timestamp,
         is_committed: bool,
     },
+    /// A write waits for the end of a transaction, or a statement of a transaction waits for a
+    /// command that changes the catalog.
+    Lock(Box<Lock>),
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.

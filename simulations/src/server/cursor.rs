@@ -16,6 +16,8 @@ pub(super) struct Cursor {
     pub(super) namespace: String,
     /// The session of the command that opened the cursor.
     pub(super) session: Option<SessionKey>,
+    /// The number of the transaction that opened the cursor.
+    pub(super) transaction: Option<i64>,
     pub(super) documents: VecDeque<Shared>,
     /// The query of a tailable cursor, which can find more documents later; `None` for other
     /// cursors.
@@ -38,6 +40,37 @@ impl Cursor {
         let own = self.documents.iter();
         let own = own.filter(|document| Shared::strong_count(document) == 1);
         own.map(|document| encoded_bytes(document)).sum()
+    }
+
+    /// Returns an error if a `getMore` has another session or transaction than the
+    /// command that opened the cursor.
+    pub(super) fn check_owner(
+        &self,
+        id: i64,
+        session: Option<SessionKey>,
+        transaction: Option<i64>,
+    ) -> Result<(), Fault> {
+        let text = |what: &str| format!("Cannot run getMore on cursor {id}, which was {what}");
+        match (self.session, session) {
+            (own, session) if own == session => {}
+            (None, _) => return Err(fault(50736, text("not created in a session, in a session"))),
+            (Some(_), None) => {
+                return Err(fault(50737, text("created in a session, without an lsid")));
+            }
+            (Some(_), Some(_)) => {
+                return Err(fault(
+                    50738,
+                    text("created in a session, in another session"),
+                ));
+            }
+        }
+        let (code, end) = match (self.transaction, transaction) {
+            (own, other) if own == other => return Ok(()),
+            (None, _) => (50739, "not created in a transaction, in a transaction"),
+            (Some(_), None) => (50740, "created in a transaction, without a txnNumber"),
+            (Some(_), Some(_)) => (50741, "created in a transaction, in another transaction"),
+        };
+        Err(fault(code, text(end)))
     }
 }
 
@@ -110,6 +143,18 @@ impl Cursors {
         self.documents -= cursor.documents.len();
         self.bytes -= cursor.bytes;
         Some(cursor)
+    }
+
+    /// Removes the cursors of a transaction.
+    pub(super) fn remove_of(&mut self, session: &SessionKey, number: i64) {
+        let is_own = |cursor: &Cursor| {
+            cursor.session.as_ref() == Some(session) && cursor.transaction == Some(number)
+        };
+        let own = self.open.iter().filter(|(_, (cursor, _))| is_own(cursor));
+        let own: Vec<i64> = own.map(|(id, _)| *id).collect();
+        for id in own {
+            self.remove(id);
+        }
     }
 
     pub(super) fn get(&self, id: i64) -> Option<&Cursor> {

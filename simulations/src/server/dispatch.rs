@@ -120,6 +120,10 @@ impl Member {
             Ok(Outcome::Forward(primary, command)) => {
                 self.forward(conn, request, effect, (primary, &command));
             }
+            Ok(Outcome::Wait(Waiting::Lock(mut lock), deadline)) => {
+                lock.effect = effect;
+                self.wait(conn, request, Waiting::Lock(lock), deadline);
+            }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) => self.respond(conn, &request, Err(fault)),
         }
@@ -140,6 +144,7 @@ impl Member {
             Waiting::Replication { .. }
             | Waiting::Majority { .. }
             | Waiting::Time { .. }
+            | Waiting::Lock(_)
             | Waiting::Tail => {
                 self.waiting.insert(conn);
             }
@@ -177,6 +182,7 @@ impl Member {
             return Err(fault(352, text));
         }
         commands::check(request, self.options.version.release)?;
+        let part = self.part(request)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
             "saslStart" => return self.sasl_start(now, conn, request),
@@ -203,10 +209,9 @@ impl Member {
             }
             return self.check_routed(request);
         }
-        if request.command.get_bool("startTransaction").is_ok()
-            || request.command.get_bool("autocommit").is_ok()
-        {
-            return Err(fault(263, "Transactions are not supported by this server"));
+        if let Some(part) = part {
+            let is_internal = self.is_internal(conn);
+            return self.execute_part(now, request, part, is_internal);
         }
         let writes = self.is_write(request);
         if writes && !self.forwards(request) {
@@ -215,6 +220,7 @@ impl Member {
             }
             self.write_concern(request)?;
             self.check_read_concern(request)?;
+            return self.execute_write(now, request);
         } else if is_read(&request.name) {
             self.check_readable(request)?;
             return self.execute_read(now, request);
@@ -260,7 +266,7 @@ impl Member {
         }
     }
 
-    fn is_write(&self, request: &Request) -> bool {
+    pub(super) fn is_write(&self, request: &Request) -> bool {
         match request.name.as_str() {
             "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
             | "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"

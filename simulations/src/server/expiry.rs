@@ -29,8 +29,10 @@ impl Member {
         if self.replica.is_writable() {
             let store = self.replica.store_mut();
             // A pass that fails changes nothing; the next pass tries again.
-            if store.expire(DateTime::from_millis(wall)).is_err() {
-                store.undo_changes();
+            let is_done = store.expire(DateTime::from_millis(wall)).is_ok();
+            // The same holds for one that would change documents of an open transaction.
+            if !is_done || self.blocked().is_some() {
+                self.replica.store_mut().undo_changes();
             }
             self.log(now, None);
         }

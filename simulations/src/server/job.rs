@@ -132,6 +132,7 @@ impl Member {
     /// connection of this request; `None` if there was no such request.
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
         self.replica.store_mut().undo_changes();
+        self.abort_interrupted();
         self.view = None;
         self.jobs.new = None;
         self.jobs.done = None;
@@ -177,6 +178,11 @@ impl Member {
             });
         }
         Ok(found?)
+    }
+
+    /// True if the running command has made its query a long one.
+    pub(super) const fn has_long_query(&self) -> bool {
+        self.jobs.new.is_some()
     }
 
     /// Forgets the long query of a request whose connection is closing.

@@ -20,6 +20,7 @@ mod field_names;
 mod find_and_modify;
 mod forward;
 mod hello;
+mod ids;
 mod job;
 mod operations;
 mod overload;
@@ -31,6 +32,7 @@ mod router;
 mod shutdown;
 mod stream;
 mod tail;
+mod transaction;
 mod wait;
 mod wire;
 mod write;
@@ -52,6 +54,7 @@ use bson::oid::ObjectId;
 use connection::Connection;
 use cursor::Cursors;
 use fail_point::FailPoint;
+use ids::ObjectIds;
 use job::Jobs;
 use onionskin_core::{
     random::{Random, Seed},
@@ -64,6 +67,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use transaction::Transactions;
 
 /// The default time for which a step-down waits for a secondary to catch up.
 const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
@@ -115,6 +119,9 @@ pub(crate) struct Member {
     quiesces_until: Option<Instant>,
     cursors: Cursors,
     jobs: Jobs,
+    transactions: Transactions,
+    /// The time limit of the running request, if the request has waited for a transaction.
+    lock_deadline: Option<Instant>,
     /// The fail points that were set, by name.
     fail_points: BTreeMap<&'static str, FailPoint>,
     /// The fault of all conversations, if one was set.
@@ -140,25 +147,6 @@ pub(crate) struct Member {
     /// The data of the last read of earlier data, with the term and the index of its last entry.
     kept_view: Option<((Option<u64>, u64), Store)>,
     ids: ObjectIds,
-}
-
-/// Generates ObjectIds: the `_id`s of documents that have none, process ids and service ids.
-#[derive(Debug)]
-struct ObjectIds {
-    unique: [u8; 5],
-    count: u32,
-}
-
-impl ObjectIds {
-    fn next(&mut self, wall_millis: u64) -> ObjectId {
-        let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
-        self.count = self.count.wrapping_add(1);
-        let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
-        bytes[4..9].copy_from_slice(&self.unique);
-        bytes[9..].copy_from_slice(&self.count.to_be_bytes()[1..]);
-        ObjectId::from_bytes(bytes)
-    }
 }
 
 impl Member {
@@ -196,6 +184,8 @@ impl Member {
             quiesces_until: None,
             cursors,
             jobs: Jobs::default(),
+            transactions: Transactions::default(),
+            lock_deadline: None,
             fail_points: BTreeMap::new(),
             auth_fault: None,
             auth_counts: AuthCounts::default(),
@@ -289,6 +279,7 @@ impl Member {
         }
         self.admit_queued(now);
         self.cursors.expire(now);
+        self.expire_transactions(now);
         self.expire_documents(now);
     }
 
@@ -298,6 +289,7 @@ impl Member {
         }
         let timer = self.timers.first().map(|&(at, _)| at);
         let timer = earliest(earliest(timer, self.quiesces_until), self.expires_at);
+        let timer = earliest(timer, self.transactions.deadline());
         earliest(
             earliest(self.replica.deadline(), timer),
             earliest(self.cursors.deadline(), self.admission.deadline()),
@@ -339,6 +331,7 @@ impl Member {
         self.stepping_down = None;
         self.quiesces_until = None;
         self.cursors.clear();
+        self.transactions = Transactions::default();
         self.fail_points.clear();
         self.kept_view = None;
         self.expires_at = None;
@@ -478,6 +471,7 @@ impl Member {
             ReplicaEvent::Elected { term } => MemberEvent::Elected { member, term },
             ReplicaEvent::SteppedDown { term, reason } => {
                 self.interrupt_writes(now);
+                self.abort_all();
                 MemberEvent::SteppedDown {
                     member,
                     term,

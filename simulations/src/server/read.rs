@@ -11,10 +11,7 @@ use super::{
     retry::session_key,
     write::{bypasses_validation, documents},
 };
-use crate::{
-    replica::SessionKey,
-    store::{Find, Namespace, Query, Shared, Store},
-};
+use crate::store::{Find, Namespace, Query, Shared, Store};
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
 use std::collections::BTreeSet;
@@ -69,6 +66,7 @@ impl Member {
         let cursor = Cursor {
             namespace: collection.to_string(),
             session: session_key(command),
+            transaction: None,
             documents: found.into(),
             tail,
             no_timeout: truth(command.get("noCursorTimeout")),
@@ -118,6 +116,7 @@ impl Member {
         let cursor = Cursor {
             namespace: full,
             session: session_key(command),
+            transaction: None,
             documents: documents.into(),
             tail: None,
             no_timeout: false,
@@ -161,6 +160,7 @@ impl Member {
         let cursor = Cursor {
             namespace,
             session: session_key(&request.command),
+            transaction: None,
             documents: entries.into_iter().map(Shared::new).collect(),
             tail: None,
             no_timeout: false,
@@ -185,7 +185,10 @@ impl Member {
                 );
                 return Err(fault(13, text));
             }
-            Some(cursor) => check_session(id, cursor, session_key(command))?,
+            Some(cursor) => {
+                let number = self.transactions.running_number();
+                cursor.check_owner(id, session_key(command), number)?;
+            }
         }
         let awaits = |cursor: &Cursor| cursor.tail.as_ref().is_some_and(|tail| tail.awaits);
         if count_field(command, "maxTimeMS") > 0 && !self.cursors.get(id).is_some_and(awaits) {
@@ -339,6 +342,7 @@ impl Member {
         if open {
             cursor.bytes = cursor.own_bytes();
             self.cursors.check_room(&cursor)?;
+            cursor.transaction = self.transactions.note_cursor();
             self.cursors.insert(now, id, cursor);
         }
         Ok(reply)
@@ -425,20 +429,6 @@ fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
             Ok(n) => Ok(Some(n)),
             Err(_) => Err(fault(51024, "BSON field 'batchSize' value must be >= 0")),
         },
-    }
-}
-
-/// Returns an error if a `getMore` has another session than the command that opened the cursor.
-fn check_session(id: i64, cursor: &Cursor, session: Option<SessionKey>) -> Result<(), Fault> {
-    let text = |what: &str| format!("Cannot run getMore on cursor {id}, which was {what}");
-    match (cursor.session, session) {
-        (own, session) if own == session => Ok(()),
-        (None, _) => Err(fault(50736, text("not created in a session, in a session"))),
-        (Some(_), None) => Err(fault(50737, text("created in a session, without an lsid"))),
-        (Some(_), Some(_)) => Err(fault(
-            50738,
-            text("created in a session, in another session"),
-        )),
     }
 }
 

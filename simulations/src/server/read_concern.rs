@@ -107,6 +107,13 @@ impl Member {
         if request.name == "getMore" {
             return Ok(Level::Newest);
         }
+        let (level, concern) = self.parsed(concern)?;
+        self.check_level(request, concern, level)?;
+        Ok(level)
+    }
+
+    /// Parses a read concern, without a check whether the command supports it.
+    fn parsed<'a>(&self, concern: &'a Bson) -> Result<(Level, &'a Document), Fault> {
         let Bson::Document(concern) = concern else {
             return Err(fault(9, "readConcern field should be an object"));
         };
@@ -140,8 +147,34 @@ impl Member {
             let text = "atClusterTime field can be set only if level is equal to snapshot";
             return Err(fault(72, text));
         }
-        self.check_level(request, concern, level)?;
-        Ok(level)
+        Ok((level, concern))
+    }
+
+    /// Returns the times `afterClusterTime` and `atClusterTime` of the first statement of a
+    /// transaction. Fails if transactions do not support its read concern.
+    pub(super) fn transaction_concern(
+        &self,
+        request: &Request,
+    ) -> Result<(Option<Timestamp>, Option<Timestamp>), Fault> {
+        let Some(concern) = request.command.get("readConcern") else {
+            return Ok((None, None));
+        };
+        let (level, concern) = self.parsed(concern)?;
+        let word = concern.get_str("level").unwrap_or("local");
+        if !matches!(word, "local" | "majority" | "snapshot") {
+            let text = "The readConcern level must be either 'local' (default), 'majority' or \
+                        'snapshot' in order to run in a transaction";
+            return Err(fault(72, text));
+        }
+        let after = concern.get_timestamp("afterClusterTime").ok();
+        let at = match level {
+            Level::Snapshot(at) => at,
+            _ => None,
+        };
+        for time in after.into_iter().chain(at) {
+            self.check_after(request, time)?;
+        }
+        Ok((after, at))
     }
 
     fn check_level(
@@ -217,6 +250,9 @@ impl Member {
 
     /// Returns a copy of the data that a read sees.
     pub(super) fn store_for(&self, request: &Request) -> Result<Store, Fault> {
+        if let Some(store) = self.store_of_part(request) {
+            return store;
+        }
         let level = self.level(request)?;
         match self.place_of(level) {
             None => Ok(self.replica.store().clone()),

@@ -5,6 +5,7 @@ use super::{
     connection::Request,
     document::integer,
     fault::{Fault, fault},
+    transaction::needs_set,
 };
 use crate::{
     replica::{Effect, Retry, SessionKey},
@@ -29,7 +30,7 @@ impl Member {
     /// statements. Returns `None` if the command has no transaction number. Fails without a replica
     /// set, without a session, and if the session has a record of a later transaction number.
     pub(super) fn retryable_write(
-        &self,
+        &mut self,
         request: &Request,
         statements: usize,
     ) -> Result<Option<RetryableWrite>, Fault> {
@@ -37,9 +38,11 @@ impl Member {
         let Some(transaction) = command.get("txnNumber").and_then(integer) else {
             return Ok(None);
         };
+        if self.transactions.is_running() {
+            return Ok(None);
+        }
         if !self.is_set() {
-            let text = "Transaction numbers are only allowed on a replica set member or mongos";
-            return Err(fault(20, text));
+            return Err(needs_set());
         }
         let Some(session) = session_key(command) else {
             return Err(fault(
@@ -50,6 +53,7 @@ impl Member {
         if transaction < 0 {
             return Err(fault(72, "Transaction number cannot be negative"));
         }
+        self.supersede_by(&session, transaction)?;
         let mut done = BTreeMap::new();
         if let Some(record) = self.replica.record(&session) {
             if transaction < record.transaction {
@@ -116,6 +120,7 @@ impl RetryableWrite {
             session: self.session,
             transaction: self.transaction,
             statements,
+            is_commit: false,
         }
     }
 }

@@ -33,6 +33,7 @@ impl Member {
                     after,
                     is_committed,
                 }) => self.has_reached(*after, *is_committed),
+                Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -68,6 +69,7 @@ impl Member {
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }
+            Waiting::Lock(lock) => self.fail_locked(now, conn, &request, &lock),
             Waiting::Tail => self.answer_tail(now, conn, request),
             Waiting::Stream => self.start(now, conn, request),
             Waiting::StepDown | Waiting::Routed { .. } => {}
@@ -144,6 +146,7 @@ impl Member {
                 self.respond(conn, &pending.request, Ok(reply));
             }
             Waiting::Tail => self.resume_tail(now, conn, pending),
+            Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

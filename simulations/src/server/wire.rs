@@ -4,9 +4,10 @@ use super::{
     Member, Output, compression,
     connection::{Connection, Request},
     document::owned,
-    fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
+    fault::{Fault, fault, is_final, is_not_primary, is_shutdown},
     overload,
     reply::{Envelope, ErrorFields, Reply, Times},
+    transaction::labels,
 };
 use crate::{deployment::ConnId, legacy::LegacyQuery};
 use bson::{Bson, Document, RawDocument};
@@ -196,23 +197,24 @@ impl Member {
         let start = connection.out.len();
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         // Servers before 4.4 do not label their errors (RW-16).
-        let labels = self.options.version.release >= [4, 4, 0];
-        let retryable = labels && request.command.contains_key("txnNumber") && (set || is_router);
+        let is_labelled = self.options.version.release >= [4, 4, 0];
+        let retryable =
+            is_labelled && request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
             Ok(mut reply) => {
                 let code = reply.concern.as_ref().and_then(|c| c.get_i32("code").ok());
-                if reply.labels.is_empty() && retryable && code.is_some_and(is_retryable) {
-                    reply.labels.push("RetryableWriteError".to_owned());
+                if reply.labels.is_empty() {
+                    reply.labels = labels(request, None, code, retryable);
                 }
                 envelope.write(&mut connection.out, &reply);
             }
             Err(fault) => {
                 let code = fault.error.code;
                 let labels = fault.labels.clone().unwrap_or_else(|| {
-                    if retryable && is_retryable(code) {
-                        vec!["RetryableWriteError".to_owned()]
-                    } else {
-                        overload::labels(code).unwrap_or_default()
+                    let labels = labels(request, Some(code), None, retryable);
+                    match labels.is_empty() {
+                        true => overload::labels(code).unwrap_or_default(),
+                        false => labels,
                     }
                 });
                 let backoff = self.overload.base_backoff(&labels);

@@ -11,6 +11,7 @@ use super::{
     read::collation,
     reply::Reply,
     retry::RetryableWrite,
+    transaction::names,
 };
 use crate::{
     replica::{Effect, Retry},
@@ -125,7 +126,7 @@ impl Member {
         let documents = self.statements(request, "documents")?;
         let limit = self.options.limits.max_document_bytes;
         let retryable = self.retryable_write(request, documents.len())?;
-        let ordered = is_ordered(request);
+        let ordered = self.stops_at_error(request);
         let mut tally = Tally::default();
         let mut indexes = Vec::with_capacity(documents.len());
         let mut fresh = Vec::with_capacity(documents.len());
@@ -188,7 +189,7 @@ impl Member {
         documents: Vec<Document>,
         is_retryable: bool,
     ) -> Result<InsertResult, StoreError> {
-        let ordered = is_ordered(request);
+        let ordered = self.stops_at_error(request);
         let bypasses_validation = bypasses_validation(&request.command);
         let insert = |store: &mut Store, documents, environment: &mut Environment<'_>| {
             environment.bypasses_validation = bypasses_validation;
@@ -307,10 +308,9 @@ impl Member {
         let mut reply = tally.into_reply(is_update);
         if self.is_set() {
             let term = self.replica.term();
-            let position = doc! {
-                "ts": self.replica.last_time(),
-                "t": i64::try_from(self.replica.last().term).unwrap_or(i64::MAX),
-            };
+            let (time, of) = self.last_position();
+            let of = i64::try_from(of).unwrap_or(i64::MAX);
+            let position = doc! { "ts": time, "t": of };
             reply.extend(doc! { "electionId": election_id(term), "opTime": position });
         }
         reply.into()
@@ -345,7 +345,7 @@ impl Member {
                 }
                 Err(error) => {
                     tally.fail(index, error);
-                    if is_ordered(request) {
+                    if self.stops_at_error(request) {
                         break;
                     }
                 }
@@ -353,6 +353,11 @@ impl Member {
         }
         self.record(now, &mut tally, retryable);
         tally
+    }
+
+    /// True if a write command ends at the first error. In a transaction, each does.
+    pub(super) fn stops_at_error(&self, request: &Request) -> bool {
+        self.transactions.is_running() || request.command.get_bool("ordered").unwrap_or(true)
     }
 
     /// Logs the changes of a command together with the effects of its retryable statements.
@@ -372,10 +377,17 @@ impl Member {
     /// Appends one oplog entry with the changes of the running command that were not logged yet, if
     /// there are changes or retryable statements.
     pub(super) fn log(&mut self, now: Instant, retry: Option<Retry>) {
+        let Err(retry) = self.defer(retry) else {
+            return;
+        };
         let changes = self.replica.store_mut().take_changes();
         if !changes.is_empty() || retry.is_some() {
             let concerns_expiry = changes.iter().any(Change::concerns_expiry);
+            let names = self.transactions.has_open().then(|| names(&changes));
             self.replica.append(now, changes, retry);
+            if let Some(names) = names {
+                self.note_changed(&names);
+            }
             if concerns_expiry {
                 self.schedule_expiry(now);
             }
@@ -411,10 +423,6 @@ impl Member {
 /// True if a command writes documents that the validator of the collection refuses.
 pub(super) fn bypasses_validation(command: &Document) -> bool {
     truth(command.get("bypassDocumentValidation"))
-}
-
-pub(super) fn is_ordered(request: &Request) -> bool {
-    request.command.get_bool("ordered").unwrap_or(true)
 }
 
 /// True if a document is larger than the limit.

@@ -1,10 +1,11 @@
 //! One collection: its documents in natural order, and the indexes over them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
 
+use super::claims::UniqueKey;
 use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
@@ -14,6 +15,9 @@ use super::number;
 use super::order::Key;
 use super::types::{Environment, Namespace, Shared};
 use super::validation::Validator;
+
+/// The name of the index on `_id` among unique keys.
+const ID_INDEX: &str = "_id_";
 
 /// A collection's documents, options and indexes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -127,6 +131,33 @@ impl Collection {
             room -= index.check(namespace, document, own, room)?;
         }
         Ok(())
+    }
+
+    /// Returns the keys of a document in the unique indexes, that of `_id` included.
+    pub(super) fn unique_keys(&self, document: &Document) -> BTreeSet<UniqueKey> {
+        let mut keys = BTreeSet::new();
+        if self.time_series().is_none() {
+            keys.insert((ID_INDEX.to_owned(), vec![self.key_of_id(document)]));
+        }
+        for index in self.indexes.iter().filter(|index| index.is_unique()) {
+            let name = index.name();
+            let found = index.keys(document).unwrap_or_default().keys.into_iter();
+            keys.extend(found.map(|key| (name.to_owned(), key)));
+        }
+        keys
+    }
+
+    /// Returns the records that have a key of a unique index.
+    pub(super) fn holders(&self, (name, key): &UniqueKey) -> impl Iterator<Item = u64> + '_ {
+        let is_id = name == ID_INDEX;
+        let by_id = key.first().filter(|_| is_id);
+        let by_id = by_id.and_then(|id| self.by_id.get(id)).copied();
+        let mut indexes = self.indexes.iter().filter(|_| !is_id);
+        let index = indexes.find(|index| index.name() == name);
+        let found = index.and_then(|index| index.holders(key));
+        by_id
+            .into_iter()
+            .chain(found.into_iter().flatten().copied())
     }
 
     /// Returns the memory of the collection in bytes: the encoding of its documents, and the keys

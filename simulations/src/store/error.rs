@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 94] = [
+const NAMES: [(i32, &str); 99] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -152,6 +152,7 @@ const NAMES: [(i32, &str); 94] = [
     (95, "NotSecondary"),
     (100, "UnsatisfiableWriteConcern"),
     (112, "WriteConflict"),
+    (117, "ConflictingOperationInProgress"),
     (121, "DocumentValidationFailure"),
     (123, "NotAReplicaSet"),
     (125, "CommandFailed"),
@@ -177,9 +178,12 @@ const NAMES: [(i32, &str); 94] = [
     (241, "ConversionFailure"),
     (246, "SnapshotUnavailable"),
     (251, "NoSuchTransaction"),
+    (256, "TransactionCommitted"),
+    (257, "TransactionTooLarge"),
     (262, "ExceededTimeLimit"),
     (263, "OperationNotSupportedInTransaction"),
     (266, "FailPointSetFailed"),
+    (267, "PreparedTransactionInProgress"),
     (280, "ChangeStreamFatalError"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
     (322, "APIVersionError"),
@@ -190,6 +194,7 @@ const NAMES: [(i32, &str); 94] = [
     (354, "LoadBalancerSupportMismatch"),
     (359, "CannotConvertIndexToUnique"),
     (391, "ReauthenticationRequired"),
+    (392, "TransactionTooLargeForCache"),
     (462, "IngressRequestRateLimitExceeded"),
     (9001, "SocketException"),
     (10107, "NotWritablePrimary"),

@@ -77,12 +77,22 @@ impl Index {
         }
     }
 
+    /// True if no two documents may get the same key.
+    pub(super) const fn is_unique(&self) -> bool {
+        self.unique
+    }
+
+    /// Returns the records that have a key.
+    pub(super) fn holders(&self, key: &[Key]) -> Option<&BTreeSet<u64>> {
+        self.entries.get(key)
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.specification.get_str("name").unwrap_or_default()
     }
 
     /// Returns the keys that a document has in this index.
-    fn keys(&self, document: &Document) -> Result<Keys, StoreError> {
+    pub(super) fn keys(&self, document: &Document) -> Result<Keys, StoreError> {
         if !self.is_kept {
             return Ok(Keys::default());
         }

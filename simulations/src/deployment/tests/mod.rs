@@ -23,4 +23,5 @@ mod streams;
 mod tailing;
 mod time_series;
 mod transactional_writes;
+mod transactions;
 mod world;

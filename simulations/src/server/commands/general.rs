@@ -57,6 +57,9 @@ const USER: &[Field] = &[
     field("mechanisms", Kind::ArrayOf(&Kind::Text)),
 ];
 
+/// The fields of the commands that end a transaction.
+const ENDED: &[Field] = &[field("recoveryToken", Kind::Object)];
+
 const POINT: &[Field] = &[
     field("mode", Kind::TextOrObject),
     field("data", Kind::Object),
@@ -79,6 +82,8 @@ pub(super) const ROWS: &[Row] = &[
     )
     .api()
     .lax(),
+    row(&["commitTransaction"], Kind::Any, ENDED).admin().api(),
+    row(&["abortTransaction"], Kind::Any, ENDED).admin().api(),
     row(&["configureFailPoint"], Kind::Text, POINT).admin(),
     row(&["setParameter", "getParameter"], Kind::Any, &[])
         .admin()

@@ -1,0 +1,175 @@
+//! The end of transactions.
+
+use super::{Part, Phase, State, conflict};
+use crate::{
+    replica::{ReplicaEvent, Retry, SessionKey},
+    server::{
+        Member,
+        connection::Request,
+        dispatch::{Answer, Outcome},
+        fault::{Fault, fault},
+        reply::Reply,
+    },
+    store::Change,
+};
+use bson::{Bson, Document};
+use onionskin_core::time::Instant;
+
+impl Member {
+    /// Commits a transaction. A transaction that has committed already commits again without an
+    /// effect, but waits for the write concern.
+    pub(super) fn commit_transaction(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        part: Part,
+        phase: Phase,
+    ) -> Answer {
+        self.write_concern(request)?;
+        if phase != Phase::Open {
+            return Ok(Outcome::Written(Reply::default()));
+        }
+        let Some(changes) = self.end_transaction(&part.session, State::Committed) else {
+            return Err(self.has_ended(part.number, 251, "aborted"));
+        };
+        if changes.is_empty() {
+            return Ok(Outcome::Written(Reply::default()));
+        }
+        if let Err(error) = self.replica.store_mut().merge(changes) {
+            // The claims make sure that the changes fit, so only the memory can be exceeded.
+            self.transactions
+                .put(part.session, part.number, State::Aborted);
+            return Err(match error.code {
+                14031 => error.into(),
+                _ => conflict(),
+            });
+        }
+        let retry = Retry {
+            session: part.session,
+            transaction: part.number,
+            statements: Vec::new(),
+            is_commit: true,
+        };
+        self.log(now, Some(retry));
+        Ok(Outcome::Written(Reply::default()))
+    }
+
+    pub(super) fn abort_transaction(&mut self, request: &Request, part: Part) -> Answer {
+        self.write_concern(request)?;
+        self.abort_part(part);
+        Ok(Outcome::Written(Reply::default()))
+    }
+
+    /// Answers a router that asks for the outcome of a transaction. A transaction without an
+    /// outcome is aborted.
+    pub(super) fn recover_outcome(
+        &mut self,
+        request: &Request,
+        part: Part,
+        phase: Phase,
+    ) -> Answer {
+        self.write_concern(request)?;
+        if phase == Phase::Committed {
+            return Ok(Outcome::Written(Reply::default()));
+        }
+        self.abort_part(part);
+        Err(self.has_ended(part.number, 251, "aborted"))
+    }
+
+    /// Aborts the transaction of a command, if it is open.
+    pub(super) fn abort_part(&mut self, part: Part) {
+        if self.newest_number(&part.session) == (part.number, Phase::Open) {
+            self.abort_open(&part.session);
+        }
+    }
+
+    /// Aborts the open transaction of a session, if there is one.
+    pub(in crate::server) fn abort_open(&mut self, session: &SessionKey) {
+        self.end_transaction(session, State::Aborted);
+    }
+
+    /// Handles a retryable write. Aborts the open transaction of its session if it has a smaller
+    /// number. Fails if a transaction has the same number or a greater one.
+    pub(in crate::server) fn supersede_by(
+        &mut self,
+        session: &SessionKey,
+        number: i64,
+    ) -> Result<(), Fault> {
+        let (newest, phase) = self.newest_number(session);
+        if newest < number {
+            self.abort_open(session);
+        }
+        if newest < number || phase == Phase::Other {
+            return Ok(());
+        }
+        if newest > number {
+            let text = format!(
+                "Retryable write with txnNumber {number} is prohibited on session because a newer \
+                 transaction with txnNumber {newest} has already started"
+            );
+            return Err(fault(225, text));
+        }
+        let text = "Must specify autocommit=false on all operations of a multi-statement \
+                    transaction.";
+        Err(fault(72, text))
+    }
+
+    /// Aborts all open transactions.
+    pub(in crate::server) fn abort_all(&mut self) {
+        for session in self.transactions.open.clone() {
+            self.abort_open(&session);
+        }
+    }
+
+    /// Aborts the open transactions of the sessions that a command lists. An empty list of
+    /// `killSessions` or `killAllSessions` stands for all sessions.
+    pub(in crate::server) fn abort_listed(&mut self, request: &Request) {
+        let listed = request.command.get_array(&request.name);
+        let listed = listed.map(Vec::as_slice).unwrap_or_default();
+        let kills_all = match request.name.as_str() {
+            "killAllSessions" => true,
+            "killSessions" => listed.is_empty(),
+            _ => false,
+        };
+        if kills_all {
+            return self.abort_all();
+        }
+        for session in listed_sessions(listed.iter()) {
+            self.abort_open(&session);
+        }
+    }
+
+    /// Aborts the transactions whose lifetime has ended.
+    pub(in crate::server) fn expire_transactions(&mut self, now: Instant) {
+        while let Some(&(at, session)) = self.transactions.expiries.first()
+            && at <= now
+        {
+            self.abort_open(&session);
+            self.transactions.expiries.remove(&(at, session));
+        }
+    }
+
+    /// Ends the open transaction of a session, with its cursors. Returns its changes, or `None` if
+    /// there is no open transaction.
+    fn end_transaction(&mut self, session: &SessionKey, state: State) -> Option<Vec<Change>> {
+        let (number, open) = self.transactions.end(session, state)?;
+        if open.has_opened_cursor {
+            self.cursors.remove_of(session, number);
+        }
+        // The event lets waiting writes be executed again.
+        self.replica.events.push_back(ReplicaEvent::Progress);
+        Some(open.changes)
+    }
+}
+
+/// Returns the ids of sessions in a list of documents.
+pub(in crate::server) fn listed_sessions<'a>(
+    listed: impl Iterator<Item = &'a Bson>,
+) -> Vec<SessionKey> {
+    let documents = listed.filter_map(Bson::as_document);
+    let id = |session: &Document| match session.get("id") {
+        Some(Bson::Binary(id)) => id.bytes.as_slice().try_into().ok(),
+        _ => None,
+    };
+    documents.filter_map(id).collect()
+}
