@@ -21,7 +21,7 @@ impl Member {
     ) -> Result<Option<Reply>, Fault> {
         let reply = match request.name.as_str() {
             "ping" | "refreshSessions" => Document::new(),
-            "endSessions" | "killSessions" | "killAllSessions" => {
+            "endSessions" | "killSessions" | "killAllSessions" if !self.is_router() => {
                 self.abort_listed(request);
                 Document::new()
             }
@@ -122,7 +122,9 @@ impl Member {
             "enableTestCommands": true,
             "requireApiVersion": false,
         };
-        known.extend(self.transactions.parameters());
+        if !self.is_router() {
+            known.extend(self.transactions.parameters());
+        }
         let wants_all = match request.command.get(&request.name) {
             Some(Bson::String(all)) => all == "*",
             Some(Bson::Document(options)) => truth(options.get("allParameters")),

@@ -149,7 +149,9 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
-            } else if let Some(set) = self.transactions.set_parameter(key, &request.command) {
+            } else if !self.is_router()
+                && let Some(set) = self.transactions.set_parameter(key, &request.command)
+            {
                 was = set?;
             } else if *key != request.name && !commands::is_generic(key) {
                 let text = format!(

@@ -207,7 +207,10 @@ impl Member {
             if request.name == "checkMetadataConsistency" {
                 return self.check_metadata(now, request);
             }
-            return self.check_routed(request);
+            return match part {
+                Some(part) => self.route_part(conn, request, part),
+                None => self.check_routed(request),
+            };
         }
         if let Some(part) = part {
             let is_internal = self.is_internal(conn);

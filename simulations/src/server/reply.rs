@@ -19,6 +19,8 @@ pub(super) struct Reply {
     pub(super) concern: Option<Document>,
     /// The reply's `errorLabels`.
     pub(super) labels: Vec<String>,
+    /// The reply's `readOnly`, by which a router learns whether a transaction has written.
+    pub(super) is_read_only: Option<bool>,
 }
 
 /// The command's own fields in a reply.
@@ -115,6 +117,9 @@ impl Envelope {
                 Body::Bytes(bytes) => {
                     document.elements(&bytes[4..bytes.len() - 1]);
                 }
+            }
+            if let Some(is_read_only) = reply.is_read_only {
+                append(document, &bson::doc! { "readOnly": is_read_only });
             }
             if let Some(concern) = &reply.concern {
                 append(

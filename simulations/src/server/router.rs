@@ -11,6 +11,7 @@ use super::{
     forward::forwarded_reply,
     operations::sharded_reply,
     reply::Times,
+    transaction::{Part, RoutedTransactions},
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
@@ -28,17 +29,29 @@ pub(super) struct Routing {
     /// The times of the last reply of the shard, which the replies of the router itself have as
     /// well; `None` before the first one.
     pub(super) times: Option<Times>,
+    /// The transactions that this router has started.
+    pub(super) transactions: RoutedTransactions,
+}
+
+/// The cursors and the transactions that end with a client's connection.
+#[derive(Debug)]
+pub(crate) struct Orphans {
+    pub(super) cursors: Vec<i64>,
+    pub(super) transactions: Vec<Part>,
 }
 
 impl Routing {
-    /// Removes the cursors that end with a connection, and returns them.
-    pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
+    /// Removes the cursors and the transactions that end with a connection, and returns them.
+    pub(super) fn forget(&mut self, conn: ConnId) -> Orphans {
         let owned = self.cursors.iter().filter(|(_, o)| **o == Some(conn));
         let gone: Vec<i64> = owned.map(|(id, _)| *id).collect();
         for id in &gone {
             self.cursors.remove(id);
         }
-        gone
+        Orphans {
+            cursors: gone,
+            transactions: self.transactions.forget(conn),
+        }
     }
 
     pub(super) fn open_cursors(&self) -> usize {
@@ -57,7 +70,10 @@ impl Member {
 
     /// Refuses a `getMore` of a cursor that this router does not know. The shard must answer all
     /// other commands.
-    pub(super) fn check_routed(&self, request: &Request) -> Answer {
+    pub(super) fn check_routed(&mut self, request: &Request) -> Answer {
+        if request.name == "killAllSessions" {
+            self.routing.transactions.clear();
+        }
         if request.name == "top" {
             return Err(fault(59, "no such command: 'top'"));
         }
@@ -82,7 +98,10 @@ impl Member {
                 Ok(create) => RawDocumentBuf::try_from(&create),
                 Err(fault) => return self.respond(conn, &request, Err(fault)),
             },
-            _ => RawDocumentBuf::try_from(&request.command),
+            _ => match self.recovery(&request) {
+                Some(command) => RawDocumentBuf::try_from(&command),
+                None => RawDocumentBuf::try_from(&request.command),
+            },
         };
         let Ok(body) = body else {
             return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
@@ -131,12 +150,13 @@ impl Member {
         for id in &killed {
             self.routing.cursors.remove(id);
         }
+        let token = self.recovery_token(&request, reply.body);
         let body = match request.name.as_str() {
             "shardCollection" => owned(reply.body)
                 .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
             _ if !self.is_router() => forwarded_reply(&request, reply.body)
-                .and_then(|reply| changed(&reply, unknown, effect)),
-            _ => changed(reply.body, unknown, effect),
+                .and_then(|reply| changed(&reply, unknown, effect, None)),
+            _ => changed(reply.body, unknown, effect, token),
         };
         let Some(body) = body else {
             return self.close(conn);
@@ -194,22 +214,29 @@ impl Member {
 }
 
 /// Returns the shard's reply, changed by the router: with the unknown cursors of a `killCursors`,
-/// and with the write concern error and the labels of a fail point. Returns `None` if the reply
+/// with the write concern error and the labels of a fail point, and with the `recoveryToken` of a
+/// transaction. Returns `None` if the reply
 /// cannot be decoded or encoded.
 fn changed(
     reply: &RawDocument,
     unknown_cursors: Vec<i64>,
     effect: Option<FailEffect>,
+    token: Option<Document>,
 ) -> Option<RawDocumentBuf> {
     let effect = effect.filter(|e| e.concern.is_some() || e.labels.is_some());
     // A router does not repeat the election and the position of a write of the shard.
     let has_position = matches!(reply.get("opTime"), Ok(Some(_)));
-    if effect.is_none() && unknown_cursors.is_empty() && !has_position {
+    let is_same = effect.is_none() && token.is_none() && !has_position;
+    if is_same && unknown_cursors.is_empty() {
         return Some(reply.to_owned());
     }
     let mut reply: Document = owned(reply)?;
     reply.remove("opTime");
     reply.remove("electionId");
+    if let Some(token) = token {
+        reply.remove("readOnly");
+        reply.insert("recoveryToken", token);
+    }
     if let Ok(missing) = reply.get_array_mut("cursorsNotFound") {
         missing.extend(unknown_cursors.into_iter().map(Bson::from));
     }

@@ -15,12 +15,15 @@ mod guard;
 mod labels;
 mod memory;
 mod parameters;
+mod router;
 mod statement;
 
-pub(super) use fields::{Part, needs_set};
+pub(crate) use fields::Part;
+pub(super) use fields::needs_set;
 pub(super) use guard::Lock;
 pub(super) use labels::labels;
 pub(super) use memory::names;
+pub(super) use router::RoutedTransactions;
 use statement::conflict;
 
 use crate::{

@@ -31,7 +31,8 @@ impl Member {
             return Err(not_writable_primary());
         }
         let name = request.name.as_str();
-        let phase = self.phase_of(part, name == "commitTransaction", is_internal)?;
+        let commits = matches!(name, "commitTransaction" | "coordinateCommitTransaction");
+        let phase = self.phase_of(part, commits, is_internal)?;
         match name {
             "commitTransaction" => return self.commit_transaction(now, request, part, phase),
             "abortTransaction" => return self.abort_transaction(request, part),
@@ -62,7 +63,15 @@ impl Member {
             request.command.remove("startTransaction");
             request.command.remove("readConcern");
         }
-        self.run_statement(now, request, part)
+        let outcome = self.run_statement(now, request, part)?;
+        Ok(match outcome {
+            Outcome::Reply(mut reply) if is_internal => {
+                let open = self.transactions.get(&part.session);
+                reply.is_read_only = open.map(|open| open.changes.is_empty());
+                Outcome::Reply(reply)
+            }
+            outcome => outcome,
+        })
     }
 
     /// Returns the newest transaction number of a session, and its state.

@@ -1,10 +1,12 @@
 //! Tests of transactions of several statements.
 
+mod bank;
 mod conflicts;
 mod errors;
 mod isolation;
 mod limits;
 mod outcomes;
+mod routers;
 mod statements;
 
 use super::world::{World, send};
