@@ -40,7 +40,7 @@ pub use client::Client;
 pub use cursor::Cursor;
 pub use onionskin::*;
 pub use raw_batches::{RawBatchCursor, SessionRawBatchCursor};
-pub use run::{Block, Run};
+pub use run::{Block, Run, RunTransaction};
 pub use runtime::{BlockingRuntime, Sleep};
 pub use session_cursor::SessionCursor;
 pub use stream::BlockingStream;

@@ -2,9 +2,10 @@
 
 use crate::{BlockingRuntime as B, Cursor, RawBatchCursor, SessionCursor, SessionRawBatchCursor};
 use onionskin::{
-    Execution, IndexModel, Result, Shutdown, futures,
+    ClientSession, Execution, IndexModel, Result, Shutdown, StartTransaction, futures,
     program::Program,
     results::{CollectionSpecification, VerboseBulkWriteResult},
+    transaction::RepeatedTransaction,
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
@@ -119,11 +120,57 @@ block! {
     [] futures::RenameCollectionFuture<B>;
     [] futures::ReplaceFuture<B>;
     [] futures::RunCommandFuture<B>;
+    [] futures::AbortTransactionFuture<'_, B>;
+    [] futures::CommitTransactionFuture<'_, B>;
     [] futures::StartSessionFuture<B>;
+    [] futures::StartTransactionFuture<'_, B>;
     [] Shutdown<B>;
     [] futures::UpdateFuture<B>;
     [] futures::UpdateSearchIndexFuture<B>;
     [] futures::WarmConnectionPoolFuture<B>;
+}
+
+/// Transactions that are run until they succeed.
+pub trait RunTransaction {
+    /// Runs a transaction until it succeeds: starts it, calls `callback`, commits it, and repeats
+    /// what failed, as [`and_run2`](onionskin::StartTransaction::and_run2) does.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, RunTransaction, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let log = client.database("app").collection::<Document>("log");
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run_until_success(|session| {
+    ///     log.insert_one(doc! { "text": "begun" }).session(session).run()?;
+    ///     log.insert_one(doc! { "text": "ended" }).session(session).run()
+    /// })?;
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    fn run_until_success<T, F>(self, callback: F) -> Result<T>
+    where
+        F: FnMut(&mut ClientSession<B>) -> Result<T>;
+}
+
+impl RunTransaction for StartTransaction<'_, B> {
+    fn run_until_success<T, F>(self, mut callback: F) -> Result<T>
+    where
+        F: FnMut(&mut ClientSession<B>) -> Result<T>,
+    {
+        let mut run = RepeatedTransaction::begin(self);
+        let runtime = run.session().client().runtime().clone();
+        loop {
+            runtime.block_on(run.start())?;
+            let result = callback(run.session());
+            if let Some(value) = runtime.block_on(run.end(result))? {
+                return Ok(value);
+            }
+        }
+    }
 }
 
 fn open<T>(runtime: B, cursor: Result<onionskin::Cursor<B, T>>) -> Result<Cursor<T>> {

@@ -139,9 +139,13 @@ impl<R: Runtime> ClientSession<R> {
         inner.core.advance_operation_time(self.session, to);
     }
 
-    /// Ends the session, as dropping it does.
-    pub fn end(self) {
-        drop(self);
+    /// Ends the session. If a transaction is in progress, aborts it first and ignores errors of
+    /// that. Dropping the session does the same in the background.
+    pub async fn end(mut self) {
+        if self.transaction_state().is_active() {
+            // The session ends whether or not the server has aborted.
+            let _ = self.abort_transaction().await;
+        }
     }
 
     /// Returns what a call keeps of its session.

@@ -111,7 +111,7 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     where
         F: AsyncFnMut(&mut ClientSession<R>) -> Result<T, Error>,
     {
-        let mut run = Run::begin(self);
+        let mut run = RepeatedTransaction::begin(self);
         loop {
             run.start().await?;
             let result = callback(run.session).await;
@@ -144,7 +144,7 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     where
         F: for<'b> FnMut(&'b mut ClientSession<R>, &'b mut C) -> BoxFuture<'b, Result<T, Error>>,
     {
-        let mut run = Run::begin(self);
+        let mut run = RepeatedTransaction::begin(self);
         loop {
             run.start().await?;
             let result = callback(run.session, &mut context).await;
@@ -155,15 +155,20 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     }
 }
 
-/// A run of a transaction. Its end, also by a drop, ends the time limit of the session.
-struct Run<'a, R: Runtime> {
+/// A transaction that is run until it succeeds, step by step, for adapters whose callbacks are no
+/// futures. [`StartTransaction::and_run2`] takes all steps.
+///
+/// While there is this value, the time limit of the run limits the operations of the session.
+pub struct RepeatedTransaction<'a, R: Runtime> {
     session: &'a mut ClientSession<R>,
     options: TransactionOptions,
     run: TransactionRun,
 }
 
-impl<'a, R: Runtime> Run<'a, R> {
-    fn begin(start: StartTransaction<'a, R>) -> Self {
+impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
+    /// Begins the time limit of a run. Nothing is started yet.
+    #[must_use]
+    pub fn begin(start: StartTransaction<'a, R>) -> Self {
         let StartTransaction {
             session,
             options,
@@ -179,8 +184,14 @@ impl<'a, R: Runtime> Run<'a, R> {
         }
     }
 
-    /// Pauses if this is not the first attempt, and starts the transaction.
-    async fn start(&mut self) -> Result<(), Error> {
+    /// Returns the session, for the callback.
+    pub const fn session(&mut self) -> &mut ClientSession<R> {
+        self.session
+    }
+
+    /// Begins an attempt: pauses if it is not the first one, and starts the transaction. Fails if
+    /// the time of the run is over.
+    pub async fn start(&mut self) -> Result<(), Error> {
         let shared = self.session.client().shared();
         let run = &mut self.run;
         let pause = shared.with(|inner, now| run.begin(now, inner.core.jitter()))?;
@@ -191,8 +202,8 @@ impl<'a, R: Runtime> Run<'a, R> {
     }
 
     /// Ends an attempt with the result of the callback. Returns `None` if the transaction is to be
-    /// repeated.
-    async fn end<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
+    /// repeated: call [`start`](Self::start) and the callback again.
+    pub async fn end<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
         let is_active = self.session.transaction_state().is_active();
         let value = match result {
             Ok(value) => value,
@@ -221,7 +232,7 @@ impl<'a, R: Runtime> Run<'a, R> {
     }
 }
 
-impl<R: Runtime> Drop for Run<'_, R> {
+impl<R: Runtime> Drop for RepeatedTransaction<'_, R> {
     fn drop(&mut self) {
         let key = self.session.key();
         self.session
@@ -248,6 +259,14 @@ pub struct StartTransactionFuture<'a, R: Runtime>(StartTransaction<'a, R>);
 
 // No field is pinned.
 impl<R: Runtime> Unpin for StartTransactionFuture<'_, R> {}
+
+impl<R: Runtime> StartTransactionFuture<'_, R> {
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.0.session.client().runtime()
+    }
+}
 
 impl<R: Runtime> Future for StartTransactionFuture<'_, R> {
     type Output = Result<(), Error>;
@@ -311,6 +330,14 @@ macro_rules! end_call {
             call: $name<'a, R>,
             /// The operation; `None` before the first poll.
             execution: Option<Execution<R, EndTransaction>>,
+        }
+
+        impl<R: Runtime> $future<'_, R> {
+            /// Returns the runtime of the client.
+            #[must_use]
+            pub fn runtime(&self) -> &R {
+                self.call.session.client().runtime()
+            }
         }
 
         impl<R: Runtime> Future for $future<'_, R> {

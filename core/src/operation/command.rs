@@ -292,6 +292,7 @@ impl Command {
 
     /// Sets the read preference. Writes ignore the read preference.
     pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
+        self.0.request.own.criteria = true;
         self.0.request.read_preference = Some(preference);
     }
 

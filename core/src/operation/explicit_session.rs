@@ -119,9 +119,17 @@ pub(crate) struct ExplicitSession {
     pub(crate) default_transaction: Option<TransactionOptions>,
     /// The time limit of commits, aborts and repeated transactions.
     pub(crate) default_timeout: Option<Duration>,
-    /// The deadline of all operations but aborts, while a transaction is repeated until it
-    /// succeeds.
-    pub(crate) deadline: Option<Instant>,
+    /// The time limit of a transaction that is repeated until it succeeds, while that runs.
+    pub(crate) run: Option<RunLimit>,
+}
+
+/// The time limit of a transaction that is repeated until it succeeds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLimit {
+    /// The limit, which an abort has for itself, because it begins when the time can be over.
+    pub(crate) timeout: Duration,
+    /// The deadline of all other operations of the session.
+    pub(crate) deadline: Instant,
 }
 
 impl ExplicitSession {
@@ -139,6 +147,11 @@ impl ExplicitSession {
 
     pub(crate) const fn is_snapshot(&self) -> bool {
         self.is_snapshot
+    }
+
+    /// Returns the time limit of a commit or an abort for which none was set.
+    pub(crate) fn end_timeout(&self) -> Option<Duration> {
+        self.run.map(|run| run.timeout).or(self.default_timeout)
     }
 
     /// Forgets the cluster time, which a server has refused.

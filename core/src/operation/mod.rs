@@ -49,7 +49,7 @@ pub use cursor_resources::CursorResources;
 pub use cursor_settings::{CursorSettings, TimeoutMode};
 pub use documents::Portion;
 pub use exchange::{Exchange, Outcome};
-pub(crate) use explicit_session::{ExplicitSession, ReplyTimes, SessionReadConcern};
+pub(crate) use explicit_session::{ExplicitSession, ReplyTimes, RunLimit, SessionReadConcern};
 pub use explicit_session::{SessionOptions, SessionOptionsBuilder, SessionTimes};
 pub(crate) use kill_cursors::kill_unowned;
 pub(crate) use lease::Lease;

@@ -1,8 +1,8 @@
 //! The transaction of a session: its state, and the rules for the commands of the session.
 
 use super::{
-    Command, CommandKind, Exchange, OperationId, Pin, PinUse, Remains, Request, SessionUse,
-    TransactionOptions,
+    ABANDON_LIMIT, Command, CommandKind, Exchange, OperationId, Pin, PinUse, Remains, Request,
+    SessionUse, TransactionOptions,
 };
 use crate::{
     address::Address,
@@ -262,7 +262,11 @@ impl Transaction {
 
     /// Commits the transaction: returns the command to run, or `None` if no operation has run in
     /// the transaction. Fails if there is nothing to commit.
-    pub(crate) fn commit(&mut self, session: SessionId) -> Result<Option<Command>, Error> {
+    pub(crate) fn commit(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Command>, Error> {
         match self.state {
             TransactionState::None => return Err(Error::transaction(NO_TRANSACTION)),
             TransactionState::Aborted => {
@@ -282,15 +286,21 @@ impl Transaction {
         if self.is_empty {
             return Ok(None);
         }
-        let mut command = self.end("commitTransaction", TransactionStep::Commit, session);
-        command.set_max_time(self.options.max_commit_time);
+        let step = TransactionStep::Commit;
+        let mut command = self.end("commitTransaction", step, session, timeout);
+        let max_time = self.options.max_commit_time.filter(|_| timeout.is_none());
+        command.set_max_time(max_time);
         self.bind(&mut command.0.request);
         Ok(Some(command))
     }
 
     /// Aborts the transaction: returns the command to run, or `None` if no operation has run in the
     /// transaction. Fails if there is nothing to abort.
-    pub(crate) fn abort(&mut self, session: SessionId) -> Result<Option<Command>, Error> {
+    pub(crate) fn abort(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Command>, Error> {
         match self.state {
             TransactionState::None => return Err(Error::transaction(NO_TRANSACTION)),
             TransactionState::Committed => {
@@ -305,12 +315,12 @@ impl Transaction {
         self.check_idle()?;
         let was_sent = self.state == TransactionState::InProgress;
         self.state = TransactionState::Aborted;
-        Ok(was_sent.then(|| self.abort_command(session)))
+        Ok(was_sent.then(|| self.abort_command(session, timeout)))
     }
 
     /// Returns the command that aborts the transaction. It takes over the place of the transaction.
-    fn abort_command(&mut self, session: SessionId) -> Command {
-        let mut command = self.end("abortTransaction", TransactionStep::Abort, session);
+    fn abort_command(&mut self, session: SessionId, timeout: Option<Duration>) -> Command {
+        let mut command = self.end("abortTransaction", TransactionStep::Abort, session, timeout);
         match self.place.take() {
             None => {}
             Some(Place { pin: Some(pin), .. }) => command.set_last_use(pin),
@@ -325,7 +335,7 @@ impl Transaction {
         if self.state != TransactionState::InProgress {
             return None;
         }
-        let mut command = self.abort_command(session);
+        let mut command = self.abort_command(session, Some(ABANDON_LIMIT));
         command.set_session(SessionUse::Last(session));
         Some(command)
     }
@@ -343,7 +353,13 @@ impl Transaction {
     }
 
     /// Returns a command that ends the transaction.
-    fn end(&self, name: &'static str, step: TransactionStep, session: SessionId) -> Command {
+    fn end(
+        &self,
+        name: &'static str,
+        step: TransactionStep,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Command {
         let mut command = Command::new(name, "admin", CommandKind::RetryableWrite);
         command.body().i32(name, 1);
         if let Some(token) = &self.recovery_token {
@@ -353,25 +369,36 @@ impl Transaction {
         let request = &mut command.0.request;
         request.txn_number = Some(self.number);
         request.transaction = Some(InTransaction::new(step));
+        let is_limited = timeout.is_some();
         let concern = match step {
-            TransactionStep::Commit => self.commit_concern(),
-            TransactionStep::Statement | TransactionStep::Abort => {
-                self.options.write_concern.clone()
-            }
+            TransactionStep::Commit => self.commit_concern(is_limited),
+            TransactionStep::Statement | TransactionStep::Abort => self.concern(is_limited),
         };
         request.set_write_concern(concern.as_ref());
+        command.set_timeout(timeout);
         command
     }
 
     /// Returns the write concern of the next attempt to commit.
-    pub(crate) fn commit_concern(&self) -> Option<WriteConcern> {
-        let concern = self.options.write_concern.clone();
-        if !self.is_commit_repeated {
-            return concern;
+    ///
+    /// If the operation has a time limit, that counts instead of `wtimeout`.
+    pub(crate) fn commit_concern(&self, is_limited: bool) -> Option<WriteConcern> {
+        let mut concern = self.concern(is_limited);
+        if self.is_commit_repeated {
+            let repeated = concern.get_or_insert_default();
+            repeated.w = Some(Acknowledgment::Majority);
+            if !is_limited {
+                repeated.w_timeout.get_or_insert(REPEATED_COMMIT_TIMEOUT);
+            }
         }
-        let mut concern = concern.unwrap_or_default();
-        concern.w = Some(Acknowledgment::Majority);
-        concern.w_timeout.get_or_insert(REPEATED_COMMIT_TIMEOUT);
+        concern
+    }
+
+    /// Returns the write concern of the transaction, without `wtimeout` if the operation has a time
+    /// limit.
+    fn concern(&self, is_limited: bool) -> Option<WriteConcern> {
+        let mut concern = self.options.write_concern.clone()?;
+        concern.w_timeout = concern.w_timeout.filter(|_| !is_limited);
         Some(concern)
     }
 }

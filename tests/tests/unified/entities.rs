@@ -75,8 +75,11 @@ impl<R: Runtime> Slot<R> {
         })
     }
 
-    pub(crate) fn end(&self) {
-        drop(self.take());
+    pub(crate) async fn end(&self) {
+        let session = self.take();
+        if let Some(session) = session {
+            session.end().await;
+        }
     }
 
     pub(crate) fn take(&self) -> Option<ClientSession<R>> {

@@ -55,6 +55,9 @@ suites! {
         ["server-discovery-and-monitoring/tests/unified"];
     server_selection: "server-selection", ["server-selection/tests/logging"];
     sessions: "sessions", ["sessions/tests"];
+    transactions: "transactions", ["transactions/tests/unified"];
+    transactions_convenient_api: "transactions-convenient-api",
+        ["transactions-convenient-api/tests/unified"];
     invalid: "unified-test-format/invalid", ["unified-test-format/tests/invalid"], Refusal;
     valid_fail: "unified-test-format/valid-fail", ["unified-test-format/tests/valid-fail"], Fail;
     valid_pass: "unified-test-format/valid-pass", ["unified-test-format/tests/valid-pass"];

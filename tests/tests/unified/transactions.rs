@@ -31,7 +31,7 @@ pub(crate) fn options(
     for (key, value) in std::mem::take(arguments) {
         match key.as_str() {
             "readConcern" => options.read_concern = read(value)?,
-            "writeConcern" => options.write_concern = read(value)?,
+            "writeConcern" => options.write_concern = read(as_sent(value))?,
             "readPreference" => {
                 options.selection_criteria = read::<ReadPreference>(value)?.map(Into::into);
             }
@@ -43,6 +43,19 @@ pub(crate) fn options(
         }
     }
     Ok((options, timeout))
+}
+
+/// Returns a write concern with the names of the fields that servers know.
+fn as_sent(concern: Bson) -> Bson {
+    let Bson::Document(fields) = concern else {
+        return concern;
+    };
+    let fields = fields.into_iter().map(|(key, value)| match key.as_str() {
+        "journal" => ("j".to_owned(), value),
+        "wtimeoutMS" => ("wtimeout".to_owned(), value),
+        _ => (key, value),
+    });
+    Bson::Document(fields.collect())
 }
 
 /// Runs an operation of a session, unless it is one that has nothing to do with transactions.
@@ -124,7 +137,12 @@ async fn play<R: Host>(stage: &Arc<Stage<R>>, callback: &[Document]) -> Result<(
             Err(Failure::Driver(error)) => Some(error.clone()),
             _ => None,
         };
-        stage.judge(operation, done).map_err(Error::custom)?;
+        if !operation
+            .get_bool("ignoreResultAndError")
+            .unwrap_or_default()
+        {
+            stage.judge(operation, done).map_err(Error::custom)?;
+        }
         if let Some(error) = failure {
             return Err(error);
         }

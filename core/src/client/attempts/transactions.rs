@@ -7,8 +7,9 @@ use crate::{
     description::ServerType,
     error::{Error, Label},
     operation::{
-        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, TransactionOptions,
-        TransactionRun, TransactionState, TransactionStep, crud::Defaults, is_retryable_overload,
+        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, RunLimit,
+        TransactionOptions, TransactionRun, TransactionState, TransactionStep, crud::Defaults,
+        is_retryable_overload,
     },
     session::SessionId,
     time::Instant,
@@ -61,9 +62,8 @@ impl Client {
     ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
         let state = state.ok_or_else(ended_session_error)?;
-        let timeout = timeout.or(state.default_timeout);
-        let command = state.transaction.commit(session)?;
-        Ok(command.map(|command| with_limit(command, timeout)))
+        let timeout = timeout.or(state.end_timeout()).or(self.settings.timeout);
+        state.transaction.commit(session, timeout)
     }
 
     /// Aborts the transaction of a session: returns the command to run, or `None` if there is
@@ -80,9 +80,8 @@ impl Client {
     ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
         let state = state.ok_or_else(ended_session_error)?;
-        let timeout = timeout.or(state.default_timeout);
-        let command = state.transaction.abort(session)?;
-        Ok(command.map(|command| with_limit(command, timeout)))
+        let timeout = timeout.or(state.end_timeout()).or(self.settings.timeout);
+        state.transaction.abort(session, timeout)
     }
 
     /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`, or
@@ -98,15 +97,18 @@ impl Client {
             return TransactionRun::new(now, timeout);
         };
         let timeout = timeout.or(state.default_timeout);
-        let run = TransactionRun::new(now, timeout.or(self.settings.timeout));
-        state.deadline = run.deadline();
+        let timeout = timeout.or(self.settings.timeout);
+        let run = TransactionRun::new(now, timeout);
+        state.run = timeout
+            .zip(run.deadline())
+            .map(|(timeout, deadline)| RunLimit { timeout, deadline });
         run
     }
 
     /// Ends the time limit of a transaction that was run until it succeeded.
     pub fn end_transaction_run(&mut self, session: SessionId) {
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
-            state.deadline = None;
+            state.run = None;
         }
     }
 
@@ -151,7 +153,7 @@ impl Client {
         let (id, request) = (operation.id, &mut operation.request);
         let session = request.session;
         let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
-        if let Some(deadline) = state.and_then(|state| state.deadline)
+        if let Some(RunLimit { deadline, .. }) = state.and_then(|state| state.run)
             && request.transaction_step() != Some(TransactionStep::Abort)
         {
             if request.own.timeout {
@@ -253,7 +255,7 @@ impl Client {
             Some(transaction) => {
                 if step == TransactionStep::Commit {
                     transaction.end_commit(number, !is_retryable_overload(error));
-                    let concern = transaction.commit_concern();
+                    let concern = transaction.commit_concern(request.timeout.is_some());
                     request.set_write_concern(concern.as_ref());
                 }
                 is_over.then(|| transaction.take_place(number)).flatten()
@@ -304,9 +306,8 @@ impl Client {
             return false;
         };
         if !self.life.is_closed()
-            && let Some(mut command) = state.transaction.abort_dropped(session)
+            && let Some(command) = state.transaction.abort_dropped(session)
         {
-            command.set_timeout(Some(crate::operation::ABANDON_LIMIT));
             self.run_in_background(Some(command));
             return true;
         }
@@ -322,10 +323,4 @@ impl Client {
             self.carry(now);
         }
     }
-}
-
-/// Returns the command with this time limit.
-fn with_limit(mut command: Command, timeout: Option<Duration>) -> Command {
-    command.set_timeout(timeout);
-    command
 }

@@ -45,6 +45,7 @@ mod sessions;
 mod silent_peer;
 mod socks5;
 mod tls;
+mod transactions;
 mod unresumed_grants;
 mod waits;
 

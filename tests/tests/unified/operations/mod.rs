@@ -201,7 +201,7 @@ pub(crate) async fn operate<R: Runtime>(
             arguments.end()?;
             match name {
                 "endSession" => {
-                    session.end();
+                    session.end().await;
                     Ok(Answer::Nothing)
                 }
                 "getSnapshotTime" => {
