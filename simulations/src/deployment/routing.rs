@@ -66,15 +66,15 @@ impl Deployment {
         self.members.get_mut(member).filter(|_| reachable)
     }
 
-    /// Removes a client's connection and its connection to the shard. The cursors and transactions
-    /// that the client opened through a load balancer end with its connection.
+    /// Removes a client's connection and its connection to the shard. The cursors that end with the
+    /// client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {
         let shard = self.options.addresses.len();
         for connection in [connection, inner(connection)] {
             if let Some(member) = self.homes.remove(&connection) {
                 let orphans = self.members[member].handle_disconnected(connection);
                 if let Some(shard) = self.members.get_mut(shard) {
-                    shard.end_orphans(&orphans);
+                    shard.end_cursors(&orphans);
                 }
             }
         }

@@ -61,7 +61,7 @@ use onionskin_core::{
     time::{Instant, WallTime, earliest},
 };
 use overload::Overload;
-use router::{Orphans, Routing};
+use router::Routing;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -233,9 +233,9 @@ impl Member {
         true
     }
 
-    /// Handles the end of a client connection. On a router, returns what ends on the shard with the
-    /// connection.
-    pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Orphans {
+    /// Handles the end of a client connection. On a router, returns the ids of the shard's cursors
+    /// that end with the connection.
+    pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
         if let Some(pending) = connection.and_then(|c| c.pending) {
@@ -253,12 +253,11 @@ impl Member {
         self.routing.forget(conn)
     }
 
-    /// Ends the cursors and the transactions of a client that has disconnected from a router.
-    pub(crate) fn end_orphans(&mut self, orphans: &Orphans) {
-        for &id in &orphans.cursors {
+    /// Removes the cursors of a client that has disconnected.
+    pub(crate) fn end_cursors(&mut self, ids: &[i64]) {
+        for &id in ids {
             self.cursors.remove(id);
         }
-        self.abort_parts(&orphans.transactions);
     }
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {

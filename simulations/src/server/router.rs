@@ -11,7 +11,7 @@ use super::{
     forward::forwarded_reply,
     operations::sharded_reply,
     reply::Times,
-    transaction::{Part, RoutedTransactions},
+    transaction::RoutedTransactions,
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
@@ -33,25 +33,15 @@ pub(super) struct Routing {
     pub(super) transactions: RoutedTransactions,
 }
 
-/// The cursors and the transactions that end with a client's connection.
-#[derive(Debug)]
-pub(crate) struct Orphans {
-    pub(super) cursors: Vec<i64>,
-    pub(super) transactions: Vec<Part>,
-}
-
 impl Routing {
-    /// Removes the cursors and the transactions that end with a connection, and returns them.
-    pub(super) fn forget(&mut self, conn: ConnId) -> Orphans {
+    /// Removes the cursors that end with a connection, and returns them.
+    pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
         let owned = self.cursors.iter().filter(|(_, o)| **o == Some(conn));
         let gone: Vec<i64> = owned.map(|(id, _)| *id).collect();
         for id in &gone {
             self.cursors.remove(id);
         }
-        Orphans {
-            cursors: gone,
-            transactions: self.transactions.forget(conn),
-        }
+        gone
     }
 
     pub(super) fn open_cursors(&self) -> usize {

@@ -49,7 +49,7 @@ const REFUSED_STAGES: [&str; 11] = [
 
 /// The part of a command in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(in crate::server) struct Part {
     pub(in crate::server) session: SessionKey,
     pub(in crate::server) number: i64,
     /// True for the first statement.

@@ -18,8 +18,7 @@ mod parameters;
 mod router;
 mod statement;
 
-pub(crate) use fields::Part;
-pub(super) use fields::needs_set;
+pub(super) use fields::{Part, needs_set};
 pub(super) use guard::Lock;
 pub(super) use labels::labels;
 pub(super) use memory::names;

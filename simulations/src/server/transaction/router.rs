@@ -6,11 +6,11 @@
 
 use super::Part;
 use crate::{
-    deployment::{ConnId, SHARD_NAME},
+    deployment::SHARD_NAME,
     replica::SessionKey,
     server::{
         Member,
-        connection::{Arrival, Request},
+        connection::Request,
         dispatch::{Answer, Outcome},
         fault::{Fault, fault},
     },
@@ -26,9 +26,6 @@ struct Routed {
     has_written: bool,
     /// True if another router has started the transaction, and this one only asks for its outcome.
     is_recovered: bool,
-    /// The connection through a load balancer that has started the transaction, which is aborted
-    /// when the connection ends.
-    owner: Option<ConnId>,
     /// The place of the session in [`RoutedTransactions::by_use`].
     used: u64,
 }
@@ -43,13 +40,12 @@ pub(in crate::server) struct RoutedTransactions {
 
 impl RoutedTransactions {
     /// Notes a transaction, and forgets those that were noted longest ago if there are too many.
-    fn note(&mut self, part: Part, is_recovered: bool, owner: Option<ConnId>, most: usize) {
+    fn note(&mut self, part: Part, is_recovered: bool, most: usize) {
         self.uses += 1;
         let routed = Routed {
             number: part.number,
             has_written: false,
             is_recovered,
-            owner,
             used: self.uses,
         };
         self.by_use.insert(self.uses, part.session);
@@ -64,23 +60,6 @@ impl RoutedTransactions {
         }
     }
 
-    /// Removes the transactions that end with a connection, and returns them.
-    pub(in crate::server) fn forget(&mut self, conn: ConnId) -> Vec<Part> {
-        let owned = self.sessions.iter().filter(|(_, r)| r.owner == Some(conn));
-        let owned = owned.map(|(session, routed)| Part {
-            session: *session,
-            number: routed.number,
-            starts: false,
-        });
-        let owned: Vec<Part> = owned.collect();
-        for part in &owned {
-            if let Some(routed) = self.sessions.remove(&part.session) {
-                self.by_use.remove(&routed.used);
-            }
-        }
-        owned
-    }
-
     /// Forgets all transactions.
     pub(in crate::server) fn clear(&mut self) {
         self.sessions.clear();
@@ -90,12 +69,7 @@ impl RoutedTransactions {
 
 impl Member {
     /// Checks a command of a transaction, and lets the shard execute it.
-    pub(in crate::server) fn route_part(
-        &mut self,
-        conn: ConnId,
-        request: &Request,
-        part: Part,
-    ) -> Answer {
+    pub(in crate::server) fn route_part(&mut self, request: &Request, part: Part) -> Answer {
         let Part {
             session,
             number,
@@ -120,15 +94,12 @@ impl Member {
                 return Err(fault(117, text));
             }
             (false, true) => {
-                let connection = self.connections.get(&conn);
-                let forwarded = connection.is_some_and(|c| c.arrival == Arrival::Forwarded);
-                let owner = forwarded.then_some(conn);
-                self.routing.transactions.note(part, false, owner, most);
+                self.routing.transactions.note(part, false, most);
             }
             (true, false) if !is_recovered => {}
             (_, false) if commits => {
                 check_token(request)?;
-                self.routing.transactions.note(part, true, None, most);
+                self.routing.transactions.note(part, true, most);
                 return Ok(Outcome::Route);
             }
             (_, false) => {
@@ -190,13 +161,6 @@ impl Member {
             true => doc! { "recoveryShardId": SHARD_NAME },
             false => Document::new(),
         })
-    }
-
-    /// Aborts the transactions of a client of a router that has disconnected.
-    pub(crate) fn abort_parts(&mut self, parts: &[Part]) {
-        for part in parts {
-            self.abort_part(*part);
-        }
     }
 }
 

@@ -331,7 +331,9 @@ impl Member {
             };
         };
         let text = match request.name.as_str() {
-            "create" => return Ok(()),
+            "create" => {
+                return Err(fault(48, format!("Collection {name} already exists.")));
+            }
             "createIndexes" if !self.has_created(name) => format!(
                 "Cannot create new indexes on existing collection {name} in a multi-document \
                  transaction."

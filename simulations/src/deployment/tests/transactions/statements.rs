@@ -139,8 +139,10 @@ fn collections_and_their_indexes_can_be_created() {
     assert!(batch(&send(&mut world, conn, list.clone())).is_empty());
     succeed(&one.commit(&mut world));
     assert_eq!(batch(&send(&mut world, conn, list)).len(), 1);
-    let two = one.numbered(2);
+    let (two, three) = (one.numbered(2), one.numbered(3));
     fail(&two.start(&mut world, indexes), 263, &[]);
+    let create = doc! { "create": "c" };
+    fail(&three.start(&mut world, create), 48, &[]);
     check_members(&mut world);
 }
 
