@@ -232,6 +232,14 @@ pub(crate) fn command_name(event: &Event) -> Option<String> {
     }
 }
 
+/// Returns the server of a command that was started.
+pub(crate) fn server_of_command(event: &Event) -> Option<String> {
+    match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, .. }) => Some(facts.address.to_string()),
+        _ => None,
+    }
+}
+
 fn name(event: &Event) -> String {
     if let Some(name) = pool_name(event) {
         return format!("pool {name}");

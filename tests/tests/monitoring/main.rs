@@ -40,5 +40,6 @@ mod selection;
 mod spans;
 mod storm;
 mod streams;
+mod transactions;
 mod turns;
 mod waiting;

@@ -352,11 +352,16 @@ impl RandomHarness {
             kept.is_busy = false;
             kept.cursor.handle_failure(error);
         }
-        if let Purpose::Transact { key, .. } = purpose
-            && error.has_label(&Label::TransientTransactionError)
-            && let Some(transaction) = self.transactions.get_mut(&key)
-        {
-            transaction.socket = None;
+        if error.has_label(&Label::TransientTransactionError) {
+            // The commands of its cursors unpin a transaction as well.
+            let pinned = match purpose {
+                Purpose::More { socket, .. } | Purpose::Kill(Some(socket)) => Some(socket),
+                _ => self.kept_by(purpose),
+            };
+            let mut transactions = self.transactions.values_mut();
+            if let Some(unpinned) = transactions.find(|t| pinned.is_some() && t.socket == pinned) {
+                unpinned.socket = None;
+            }
         }
     }
 
