@@ -11,7 +11,7 @@ mod message;
 mod replication;
 
 pub(crate) use election::CannotStepDown;
-pub(crate) use log::{Bound, Effect, Position, Record, Retry, SessionKey};
+pub(crate) use log::{Bound, Effect, Entry, Position, Record, Retry, SessionKey};
 pub(crate) use message::Message;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     store::{Change, Store},
 };
 use bson::Timestamp;
-use log::{Entry, Log, Records};
+use log::{Log, Records};
 use message::Kind;
 use onionskin_core::{
     random::Random,
@@ -339,6 +339,25 @@ impl Replica {
         self.log
             .get(index)
             .map(|e| (e.position, e.time, e.wall_millis))
+    }
+
+    /// Returns an entry, if the oplog still has it.
+    pub(crate) fn shared_entry(&self, index: u64) -> Option<&Arc<Entry>> {
+        self.log.get(index)
+    }
+
+    /// Returns the index of the first entry that is not earlier than a time. Returns `None` if the
+    /// oplog may have had earlier such entries.
+    pub(crate) fn index_from(&self, time: Timestamp) -> Option<u64> {
+        let base = self.log.base().index;
+        if base > 0 && time <= self.log.base_time() {
+            return None;
+        }
+        let before = self.index_at(time);
+        Some(match self.log.get(before) {
+            Some(entry) if entry.time == time => before,
+            _ => before + 1,
+        })
     }
 
     /// Returns the data at the entry with this index, or `None` if the oplog does not reach back to

@@ -1,6 +1,13 @@
 //! Open cursors: their remaining documents, and the time at which they expire.
 
-use super::fault::{Fault, fault};
+mod batch;
+
+pub(super) use batch::{MAX_BATCH_BYTES, write_batch};
+
+use super::{
+    fault::{Fault, fault},
+    watch::OpenStream,
+};
 use crate::{
     deployment::Limits,
     replica::SessionKey,
@@ -22,6 +29,8 @@ pub(super) struct Cursor {
     /// The query of a tailable cursor, which can find more documents later; `None` for other
     /// cursors.
     pub(super) tail: Option<Tail>,
+    /// The change stream that finds the documents of the cursor; `None` for other cursors.
+    pub(super) stream: Option<Box<OpenStream>>,
     pub(super) no_timeout: bool,
     /// True if the cursor has ended when its last document was returned. Otherwise a batch that is
     /// as large as requested leaves the cursor open, because the server has not looked for a
@@ -34,6 +43,20 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// True if a `getMore` of the cursor waits for documents.
+    pub(super) fn awaits(&self) -> bool {
+        self.stream.is_some() || self.tail.as_ref().is_some_and(|tail| tail.awaits)
+    }
+
+    /// True if documents may follow those that were found.
+    pub(super) fn is_endless(&self) -> bool {
+        let continues = self
+            .stream
+            .as_ref()
+            .is_some_and(|stream| !stream.has_ended());
+        continues || self.tail.is_some()
+    }
+
     /// Returns the size of the documents that only this cursor holds, in bytes. Documents of a
     /// collection are not counted.
     pub(super) fn own_bytes(&self) -> usize {

@@ -34,6 +34,7 @@ mod stream;
 mod tail;
 mod transaction;
 mod wait;
+mod watch;
 mod wire;
 mod write;
 

@@ -3,25 +3,21 @@
 use super::{
     Member,
     connection::{Request, Waiting},
-    cursor::{Cursor, Tail},
+    cursor::{Cursor, Tail, write_batch},
     dispatch::{Answer, Outcome, namespace},
     document::{count_field, integer, integer_field, truth},
     fault::{Fault, bad_value, fault},
-    reply::{Reply, timestamp},
+    reply::Reply,
     retry::session_key,
     write::{bypasses_validation, documents},
 };
-use crate::store::{Find, Namespace, Query, Shared, Store};
-use bson::{Bson, DateTime, Document, Timestamp, doc};
-use onionskin_core::{bson::DocumentWriter, time::Instant};
+use crate::store::{Find, Namespace, Query, Shared, Store, change_stream};
+use bson::{Bson, DateTime, Document, doc};
+use onionskin_core::time::Instant;
 use std::collections::BTreeSet;
 
 /// The default size of a first batch, in documents.
-const FIRST_BATCH: usize = 101;
-
-/// The largest size of the documents of one batch, in bytes. Only the first document of a batch can
-/// exceed it.
-const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const FIRST_BATCH: usize = 101;
 
 /// True if an aggregate writes its result to a collection.
 pub(super) fn pipeline_writes(request: &Request) -> bool {
@@ -69,6 +65,7 @@ impl Member {
             transaction: None,
             documents: found.into(),
             tail,
+            stream: None,
             no_timeout: truth(command.get("noCursorTimeout")),
             ends_early,
             is_limited: is_limited(command),
@@ -92,6 +89,9 @@ impl Member {
                 "The 'cursor' option is required, except for aggregate with the explain argument";
             return Err(fault(9, text));
         };
+        if let Some(operand) = change_stream(&pipeline) {
+            return self.open_stream(now, request, operand, &pipeline[1..]);
+        }
         let collection = command.get_str(&request.name).ok().map(str::to_owned);
         let database = request.database.as_str();
         let name = collection.as_deref().unwrap_or("$cmd.aggregate");
@@ -119,6 +119,7 @@ impl Member {
             transaction: None,
             documents: documents.into(),
             tail: None,
+            stream: None,
             no_timeout: false,
             ends_early: writes,
             is_limited: is_limited(command),
@@ -163,6 +164,7 @@ impl Member {
             transaction: None,
             documents: entries.into_iter().map(Shared::new).collect(),
             tail: None,
+            stream: None,
             no_timeout: false,
             ends_early: true,
             is_limited: false,
@@ -190,20 +192,21 @@ impl Member {
                 cursor.check_owner(id, session_key(command), number)?;
             }
         }
-        let awaits = |cursor: &Cursor| cursor.tail.as_ref().is_some_and(|tail| tail.awaits);
-        if count_field(command, "maxTimeMS") > 0 && !self.cursors.get(id).is_some_and(awaits) {
+        let awaits = self.cursors.get(id).is_some_and(Cursor::awaits);
+        if count_field(command, "maxTimeMS") > 0 && !awaits {
             let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
             return Err(bad_value(text));
         }
         let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
-        if let Some(fault) = self.fail_get_more(is_limited) {
+        if let Some(mut fault) = self.fail_get_more(is_limited) {
+            fault.labels = Some(self.stream_labels(request, fault.error.code));
             // A getMore that fails after it has taken the cursor closes the cursor.
             self.cursors.remove(id);
             return Err(fault);
         }
         let is_empty = self.cursors.get(id).is_some_and(|c| c.documents.is_empty());
         if is_empty
-            && !self.refill(now, id)?
+            && !self.refill(now, id, command)?
             && let Some(deadline) = self.tail_deadline(now, id, command)
         {
             return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
@@ -319,7 +322,7 @@ impl Member {
         }
     }
 
-    fn first_batch(
+    pub(super) fn first_batch(
         &mut self,
         now: Instant,
         mut cursor: Cursor,
@@ -422,7 +425,7 @@ fn is_limited(command: &Document) -> bool {
     integer_field(command, "maxTimeMS").is_some_and(|limit| limit > 0)
 }
 
-fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
+pub(super) fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
     match integer_field(from, "batchSize") {
         None => Ok(None),
         Some(n) => match usize::try_from(n) {
@@ -435,55 +438,4 @@ fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
 fn full_name(request: &Request) -> String {
     let collection = request.command.get_str("collection").unwrap_or_default();
     format!("{}.{collection}", request.database)
-}
-
-/// Writes a batch, with the time of a snapshot read if there is one. Returns the reply, and false
-/// if the cursor is exhausted.
-fn write_batch(
-    field: &str,
-    id: i64,
-    cursor: &mut Cursor,
-    size: usize,
-    at: Option<Timestamp>,
-) -> (Reply, bool) {
-    let mut batch = Vec::new();
-    let mut array = DocumentWriter::begin(&mut batch);
-    let (mut count, mut bytes) = (0, 0);
-    while count < size
-        && let Some(document) = cursor.documents.front()
-    {
-        let Ok(encoded) = document.to_vec() else {
-            cursor.documents.pop_front();
-            continue;
-        };
-        if count > 0 && bytes + encoded.len() > MAX_BATCH_BYTES {
-            break;
-        }
-        bytes += encoded.len();
-        array
-            .elements(&[3])
-            .elements(count.to_string().as_bytes())
-            .elements(&[0])
-            .elements(&encoded);
-        count += 1;
-        cursor.documents.pop_front();
-    }
-    array.end();
-    let is_at_end = cursor.ends_early || count < size;
-    let open = !cursor.documents.is_empty() || cursor.tail.is_some() || !is_at_end;
-    let reply = Reply::write(|reply| {
-        reply.nested("cursor", |inner| {
-            inner
-                .elements(&[4])
-                .elements(field.as_bytes())
-                .elements(&[0])
-                .elements(&batch)
-                .i64("id", if open { id } else { 0 })
-                .str("ns", &cursor.namespace);
-            if let Some(at) = at {
-                timestamp(inner, "atClusterTime", at);
-            }
-        });
-    });
-    (reply, open)
 }

@@ -12,6 +12,7 @@ use super::{
     operations::sharded_reply,
     reply::Times,
     transaction::RoutedTransactions,
+    watch::opens_stream,
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
@@ -22,10 +23,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     /// The cursors that this router has returned to its clients. Cursors of other routers are
-    /// unknown here. The value is the connection that opened the cursor, if the connection came
-    /// through a load balancer. The cursor ends with this connection. Otherwise the value is
-    /// `None`.
-    cursors: BTreeMap<i64, Option<ConnId>>,
+    /// unknown here.
+    cursors: BTreeMap<i64, RoutedCursor>,
     /// The times of the last reply of the shard, which the replies of the router itself have as
     /// well; `None` before the first one.
     pub(super) times: Option<Times>,
@@ -33,15 +32,33 @@ pub(super) struct Routing {
     pub(super) transactions: RoutedTransactions,
 }
 
+/// A cursor of the shard that a router has returned to its client.
+#[derive(Clone, Copy, Debug)]
+struct RoutedCursor {
+    /// The connection that opened the cursor, if the connection came through a load balancer. The
+    /// cursor ends with this connection.
+    owner: Option<ConnId>,
+    /// True for the cursor of a change stream.
+    is_stream: bool,
+}
+
 impl Routing {
     /// Removes the cursors that end with a connection, and returns them.
     pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
-        let owned = self.cursors.iter().filter(|(_, o)| **o == Some(conn));
+        let owned = self
+            .cursors
+            .iter()
+            .filter(|(_, cursor)| cursor.owner == Some(conn));
         let gone: Vec<i64> = owned.map(|(id, _)| *id).collect();
         for id in &gone {
             self.cursors.remove(id);
         }
         gone
+    }
+
+    /// True for the cursor of a change stream.
+    pub(super) fn is_stream(&self, id: i64) -> bool {
+        self.cursors.get(&id).is_some_and(|cursor| cursor.is_stream)
     }
 
     pub(super) fn open_cursors(&self) -> usize {
@@ -193,7 +210,9 @@ impl Member {
         let owner = self.connection(conn).filter(forwarded).map(|_| conn);
         let cursors = &mut self.routing.cursors;
         if id != 0 {
-            cursors.entry(id).or_insert(owner);
+            let is_stream = opens_stream(request);
+            let cursor = RoutedCursor { owner, is_stream };
+            cursors.entry(id).or_insert(cursor);
         } else if let Some(ended) = integer_field(&request.command, "getMore") {
             cursors.remove(&ended);
         }

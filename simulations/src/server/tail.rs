@@ -26,18 +26,26 @@ impl Member {
         command: &Document,
     ) -> Option<Instant> {
         let cursor = self.cursors.get(id)?;
-        let tail = cursor.tail.as_ref()?;
         let period = match count_field(command, "maxTimeMS") {
             0 => AWAIT_DATA,
             n => Duration::from_millis(n),
         };
-        (tail.awaits && cursor.documents.is_empty()).then(|| now + period)
+        (cursor.awaits() && cursor.documents.is_empty()).then(|| now + period)
     }
 
     /// Looks for documents that a tailable cursor has not returned yet. Returns true if there are
     /// new ones. After an error, the cursor is closed.
-    pub(super) fn refill(&mut self, now: Instant, id: i64) -> Result<bool, Fault> {
-        let Some(tail) = self.cursors.get(id).and_then(|c| c.tail.clone()) else {
+    pub(super) fn refill(
+        &mut self,
+        now: Instant,
+        id: i64,
+        command: &Document,
+    ) -> Result<bool, Fault> {
+        let cursor = self.cursors.get(id);
+        if cursor.is_some_and(|cursor| cursor.stream.is_some()) {
+            return self.refill_stream(now, id, command);
+        }
+        let Some(tail) = cursor.and_then(|c| c.tail.clone()) else {
             return Ok(false);
         };
         let end = self.replica.store().end(&tail.collection);
@@ -71,9 +79,13 @@ impl Member {
     pub(super) fn tail_has_more(&self, conn: ConnId) -> bool {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let id = pending.and_then(|p| integer_field(&p.request.command, &p.request.name));
-        let Some(tail) = id.map(|id| self.cursors.get(id).and_then(|c| c.tail.as_ref())) else {
+        let Some(cursor) = id.map(|id| self.cursors.get(id)) else {
             return false;
         };
+        if let Some(stream) = cursor.and_then(|cursor| cursor.stream.as_ref()) {
+            return self.stream_has_more(stream);
+        }
+        let tail = cursor.and_then(|cursor| cursor.tail.as_ref());
         tail.is_none_or(|tail| {
             let end = self.replica.store().end(&tail.collection);
             end.is_none_or(|end| (end.serial, end.record) != (tail.place.serial, tail.place.record))
@@ -90,7 +102,7 @@ impl Member {
         } = pending;
         let id = integer_field(&request.command, &request.name).unwrap_or(0);
         self.running = Some(conn);
-        let found = self.refill(now, id);
+        let found = self.refill(now, id, &request.command);
         self.running = None;
         match found {
             Ok(false) if self.cursors.get(id).is_some() => {

@@ -91,6 +91,20 @@ impl Member {
         self.with_steps(now, variables, None, run)
     }
 
+    /// Does the same as [`with_store`](Self::with_store), with the newest data for any read
+    /// concern. The data cannot be changed.
+    pub(super) fn with_newest_store<T>(
+        &mut self,
+        now: Instant,
+        variables: Option<&Document>,
+        run: impl FnOnce(&Store, &mut Environment<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let view = self.view.take();
+        let result = self.with_store(now, variables, |store, environment| run(store, environment));
+        self.view = view;
+        result
+    }
+
     /// Does the same as [`with_store`](Self::with_store), with a limit for the steps of a query.
     pub(super) fn with_steps<T>(
         &mut self,

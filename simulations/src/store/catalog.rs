@@ -130,6 +130,7 @@ impl Store {
             namespace: namespace.clone(),
             before,
             after: Arc::new(after),
+            serial: collection.serial,
         };
         self.commit(change)
     }
@@ -213,9 +214,11 @@ impl Store {
             if is_taken {
                 store.drop_collection(to)?;
             }
+            let serial = store.serial_of(from);
             store.commit(Change::RenameCollection {
                 from: from.clone(),
                 to: to.clone(),
+                serial,
             })
         })
     }
@@ -314,9 +317,14 @@ fn entries(namespace: &Namespace, collection: &Collection) -> Vec<Document> {
 }
 
 fn uuid_value(namespace: &Namespace, collection: &Collection) -> Bson {
+    collection_uuid(namespace, collection.serial)
+}
+
+/// Returns the UUID of the collection whose creation has this serial number.
+pub(super) fn collection_uuid(namespace: &Namespace, serial: u64) -> Bson {
     let uuid = Binary {
         subtype: BinarySubtype::Uuid,
-        bytes: uuid(namespace, collection.serial).to_vec(),
+        bytes: uuid(namespace, serial).to_vec(),
     };
     Bson::Binary(uuid)
 }

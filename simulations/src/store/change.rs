@@ -9,6 +9,39 @@ use super::collection::Collection;
 use super::size;
 use super::types::{Namespace, Shared};
 
+/// The facts about the collection of a write that only change streams use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The serial number of the collection's creation.
+    pub serial: u64,
+    /// True if the collection keeps the images of documents before and after their changes
+    /// (`changeStreamPreAndPostImages`).
+    pub keeps_images: bool,
+    /// True if the collection is a time series collection, whose writes change streams do not
+    /// show.
+    pub is_series: bool,
+}
+
+/// The way in which an update was expressed, from which its description in a change stream follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateStyle {
+    /// A document replaces the old one.
+    Replacement,
+    /// A pipeline makes the new document.
+    Pipeline,
+    /// Update operators change the values at paths.
+    Operators(Arc<Vec<OperatorPath>>),
+}
+
+/// A path that an update operator changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorPath {
+    /// The path, as the update names it.
+    pub path: String,
+    /// True if the operator adds elements to an array, and false if it sets the whole value.
+    pub appends: bool,
+}
+
 /// One change of a store, with the data before the change.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -41,6 +74,8 @@ pub enum Change {
         from: Namespace,
         /// The new name.
         to: Namespace,
+        /// The serial number of the collection's creation.
+        serial: u64,
     },
     /// The options of a collection changed.
     ModifyCollection {
@@ -50,6 +85,8 @@ pub enum Change {
         before: Arc<Document>,
         /// The options after the change.
         after: Arc<Document>,
+        /// The serial number of the collection's creation.
+        serial: u64,
     },
     /// An index was built.
     CreateIndex {
@@ -57,6 +94,8 @@ pub enum Change {
         namespace: Namespace,
         /// The index's specification: `v`, `key`, `name`, ...
         specification: Arc<Document>,
+        /// The serial number of the collection's creation.
+        serial: u64,
     },
     /// An index was dropped.
     DropIndex {
@@ -66,6 +105,8 @@ pub enum Change {
         specification: Arc<Document>,
         /// The index's position among the collection's secondary indexes, from 0.
         position: usize,
+        /// The serial number of the collection's creation.
+        serial: u64,
     },
     /// A document was inserted.
     Insert {
@@ -75,8 +116,10 @@ pub enum Change {
         record: u64,
         /// The inserted document.
         document: Shared,
+        /// The facts about the collection.
+        origin: Origin,
     },
-    /// A document was replaced by another one with the same `_id`.
+    /// A document was updated, or replaced by another one with the same `_id`.
     Replace {
         /// The document's collection.
         namespace: Namespace,
@@ -86,6 +129,10 @@ pub enum Change {
         before: Shared,
         /// The document after the change.
         after: Shared,
+        /// The facts about the collection.
+        origin: Origin,
+        /// The way in which the update was expressed.
+        style: UpdateStyle,
     },
     /// A document was deleted.
     Delete {
@@ -95,7 +142,20 @@ pub enum Change {
         record: u64,
         /// The deleted document.
         document: Shared,
+        /// The facts about the collection.
+        origin: Origin,
     },
+}
+
+impl UpdateStyle {
+    /// Returns the size of the paths in bytes. Updates of one statement share them, but each counts
+    /// them.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Replacement | Self::Pipeline => 0,
+            Self::Operators(paths) => paths.iter().map(|target| target.path.len()).sum(),
+        }
+    }
 }
 
 /// The size of a change apart from its documents, in bytes.
@@ -117,7 +177,12 @@ impl Change {
                 size::of(specification)
             }
             Self::Insert { document, .. } | Self::Delete { document, .. } => size::of(document),
-            Self::Replace { before, after, .. } => size::of(before) + size::of(after),
+            Self::Replace {
+                before,
+                after,
+                style,
+                ..
+            } => size::of(before) + size::of(after) + style.bytes(),
         };
         documents.saturating_add(CHANGE_BYTES)
     }
@@ -159,7 +224,9 @@ impl fmt::Display for Change {
             Self::CreateCollection { namespace, .. } => write!(f, "the creation of {namespace}"),
             Self::DropCollection { namespace, .. } => write!(f, "the drop of {namespace}"),
             Self::DropDatabase { database } => write!(f, "the drop of {database}"),
-            Self::RenameCollection { from, to } => write!(f, "the renaming of {from} to {to}"),
+            Self::RenameCollection { from, to, .. } => {
+                write!(f, "the renaming of {from} to {to}")
+            }
             Self::ModifyCollection { namespace, .. } => {
                 write!(f, "the change of the options of {namespace}")
             }
@@ -176,6 +243,24 @@ impl fmt::Display for Change {
             Self::Delete {
                 namespace, record, ..
             } => write!(f, "the delete of record {record} of {namespace}"),
+        }
+    }
+}
+
+impl Change {
+    /// Returns the collection of a write, and the facts about it.
+    pub(super) const fn origin_mut(&mut self) -> Option<(&Namespace, &mut Origin)> {
+        match self {
+            Self::Insert {
+                namespace, origin, ..
+            }
+            | Self::Replace {
+                namespace, origin, ..
+            }
+            | Self::Delete {
+                namespace, origin, ..
+            } => Some((namespace, origin)),
+            _ => None,
         }
     }
 }

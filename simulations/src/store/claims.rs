@@ -51,6 +51,7 @@ impl Claims {
                 namespace,
                 record,
                 document,
+                ..
             } => {
                 let claim = self.collections.entry(namespace.clone()).or_default();
                 claim.inserted.insert(*record);
@@ -61,6 +62,7 @@ impl Claims {
                 record,
                 before,
                 after,
+                ..
             } => {
                 self.claim_record((namespace, *record, before), committed, others)
                     && self.claim_keys((namespace, after, Some(before)), own, committed, others)
@@ -69,6 +71,7 @@ impl Claims {
                 namespace,
                 record,
                 document,
+                ..
             } => {
                 let done = self.claim_record((namespace, *record, document), committed, others);
                 let claim = self.collections.entry(namespace.clone()).or_default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
 
+use super::change::Origin;
 use super::claims::UniqueKey;
 use super::collation::{self, Collation};
 use super::error::StoreError;
@@ -91,6 +92,17 @@ impl Collection {
             .filter_map(Bson::as_document)
             .cloned();
         Some((on, stages.collect()))
+    }
+
+    /// Returns the facts that change streams use about a write to this collection.
+    pub(crate) fn origin(&self) -> Origin {
+        let images = self.options.get_document("changeStreamPreAndPostImages");
+        let enabled = images.ok().and_then(|images| images.get("enabled"));
+        Origin {
+            serial: self.serial,
+            keeps_images: enabled.is_some_and(super::expression::truthy),
+            is_series: self.time_series().is_some(),
+        }
     }
 
     pub(crate) fn is_capped(&self) -> bool {
@@ -211,6 +223,11 @@ impl Collection {
         let first = Key(Bson::DateTime(DateTime::MIN));
         let dates = self.by_id.range(first..=Key(Bson::DateTime(last)));
         dates.map(|(_, record)| *record)
+    }
+
+    /// Returns the stored document with the same `_id` as the given one.
+    pub(super) fn with_id_of(&self, document: &Document) -> Option<&Shared> {
+        self.records.get(self.by_id.get(&self.key_of_id(document))?)
     }
 
     /// True if a document has the `_id` of this document.

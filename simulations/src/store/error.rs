@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 99] = [
+const NAMES: [(i32, &str); 103] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -127,6 +127,7 @@ const NAMES: [(i32, &str); 99] = [
     (31, "RoleNotFound"),
     (40, "ConflictingUpdateOperators"),
     (43, "CursorNotFound"),
+    (47, "NoMatchingDocument"),
     (48, "NamespaceExists"),
     (50, "MaxTimeMSExpired"),
     (52, "DollarPrefixedFieldName"),
@@ -172,6 +173,7 @@ const NAMES: [(i32, &str); 99] = [
     (201, "CannotBuildIndexKeys"),
     (224, "QueryFeatureNotAllowed"),
     (225, "TransactionTooOld"),
+    (234, "RetryChangeStream"),
     (237, "CursorKilled"),
     (238, "NotImplemented"),
     (239, "SnapshotTooOld"),
@@ -180,11 +182,13 @@ const NAMES: [(i32, &str); 99] = [
     (251, "NoSuchTransaction"),
     (256, "TransactionCommitted"),
     (257, "TransactionTooLarge"),
+    (260, "InvalidResumeToken"),
     (262, "ExceededTimeLimit"),
     (263, "OperationNotSupportedInTransaction"),
     (266, "FailPointSetFailed"),
     (267, "PreparedTransactionInProgress"),
     (280, "ChangeStreamFatalError"),
+    (286, "ChangeStreamHistoryLost"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
     (322, "APIVersionError"),
     (323, "APIStrictError"),

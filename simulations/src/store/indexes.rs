@@ -76,9 +76,11 @@ impl Store {
             let before = store.count_indexes(namespace);
             for entry in indexes {
                 if let Some(specification) = store.new_index(namespace, entry)? {
+                    let serial = store.serial_of(namespace);
                     store.commit(Change::CreateIndex {
                         namespace: namespace.clone(),
                         specification: Arc::new(specification),
+                        serial,
                     })?;
                 }
             }
@@ -212,16 +214,18 @@ impl Store {
             after.insert("unique", true);
             reply.insert("unique_new", true);
         }
-        let namespace = namespace.clone();
+        let (namespace, serial) = (namespace.clone(), collection.serial);
         self.atomically(|store| {
             store.commit(Change::DropIndex {
                 namespace: namespace.clone(),
                 specification: before,
                 position,
+                serial,
             })?;
             store.commit(Change::CreateIndex {
                 namespace,
                 specification: Arc::new(after),
+                serial,
             })
         })?;
         Ok(reply)
@@ -276,10 +280,12 @@ impl Store {
                     continue;
                 };
                 let specification = index.specification.clone();
+                let serial = store.serial_of(namespace);
                 store.commit(Change::DropIndex {
                     namespace: namespace.clone(),
                     specification,
                     position,
+                    serial,
                 })?;
             }
             Ok(result)

@@ -66,6 +66,12 @@ impl Store {
             }
             _ => {}
         }
+        // A collection that the transaction has created has another serial number now.
+        if let Some((namespace, origin)) = change.origin_mut()
+            && let Some(collection) = self.collection(namespace)
+        {
+            *origin = collection.origin();
+        }
         change
     }
 

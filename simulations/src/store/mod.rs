@@ -40,12 +40,14 @@ mod replay;
 mod size;
 mod sort;
 mod sources;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod time_series;
 mod types;
 mod update;
 mod validation;
+mod watch;
 mod write;
 
 use std::collections::BTreeMap;
@@ -56,7 +58,7 @@ use budget::Budget;
 use collation::Collation;
 
 pub(crate) use catalog::matching;
-pub use change::Change;
+pub use change::{Change, OperatorPath, Origin, UpdateStyle};
 pub(crate) use claims::Claims;
 pub use collection::Collection;
 pub(crate) use error::code_name;
@@ -72,8 +74,11 @@ pub use types::{
     FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Position, Shared,
     StatementResult, Update, UpdateResult, UpdateStatement,
 };
+pub(crate) use watch::{
+    BeforeChange, Focus, FullDocument, Record, Room, Scope, Token, Watch, change_stream,
+};
 #[cfg(test)]
-pub(crate) use {expression::KNOWN as EXPRESSIONS, pipeline::STAGES, update::OPERATORS as UPDATES};
+pub(crate) use {expression::KNOWN as EXPRESSIONS, stages::STAGES, update::OPERATORS as UPDATES};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -155,6 +160,11 @@ impl Store {
     #[must_use]
     pub fn collection(&self, namespace: &Namespace) -> Option<&Collection> {
         self.data.collection(namespace).map(Arc::as_ref)
+    }
+
+    /// Returns the serial number of a collection's creation, and 0 for one that does not exist.
+    fn serial_of(&self, namespace: &Namespace) -> u64 {
+        self.collection(namespace).map_or(0, |found| found.serial)
     }
 
     /// Returns the context of a command on a collection or view. Without a collation, the command

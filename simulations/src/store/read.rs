@@ -12,9 +12,10 @@ use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::order::identical_documents;
 use super::path;
-use super::pipeline::{self, Run};
+use super::pipeline::Run;
 use super::projection::Projection;
 use super::sort::Sort;
+use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
 
@@ -232,7 +233,7 @@ impl Store {
             Some((last, stages)) if Self::pipeline_writes(pipeline) => (stages, Some(last)),
             _ => (pipeline, None),
         };
-        pipeline::check(pipeline)?;
+        stages::check(pipeline)?;
         let result = self.run_stages(database, collection, stages, collation, environment)?;
         match last {
             None => Ok(result),
@@ -252,7 +253,7 @@ impl Store {
         collation: Option<&Document>,
         environment: &Environment<'_>,
     ) -> Answer<Vec<Shared>> {
-        pipeline::check(stages)?;
+        stages::check(stages)?;
         let namespace = Namespace::new(database, collection.unwrap_or_default());
         let context = self.context(&namespace, collation, environment)?;
         let run = Run {

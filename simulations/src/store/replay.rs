@@ -150,13 +150,14 @@ impl Data {
                 self.displace(namespace);
             }
             Change::DropDatabase { .. } => {}
-            Change::RenameCollection { from, to } => self.rename(from, to),
+            Change::RenameCollection { from, to, .. } => self.rename(from, to),
             Change::ModifyCollection {
                 namespace, after, ..
             } => self.set_options(namespace, after),
             Change::CreateIndex {
                 namespace,
                 specification,
+                ..
             } => self.add_index(namespace, usize::MAX, specification),
             Change::DropIndex {
                 namespace,
@@ -167,6 +168,7 @@ impl Data {
                 namespace,
                 record,
                 document,
+                ..
             } => self.put(namespace, *record, document),
             Change::Replace {
                 namespace,
@@ -188,13 +190,14 @@ impl Data {
             }
             Change::DropCollection { namespace, before } => self.place(namespace, before.clone()),
             Change::DropDatabase { .. } => {}
-            Change::RenameCollection { from, to } => self.rename(to, from),
+            Change::RenameCollection { from, to, .. } => self.rename(to, from),
             Change::ModifyCollection {
                 namespace, before, ..
             } => self.set_options(namespace, before),
             Change::CreateIndex {
                 namespace,
                 specification,
+                ..
             } => {
                 let last = self.collection(namespace).and_then(|collection| {
                     let last = collection.indexes.last()?;
@@ -210,6 +213,7 @@ impl Data {
                 namespace,
                 specification,
                 position,
+                ..
             } => self.add_index(namespace, *position, specification),
             Change::Insert {
                 namespace, record, ..
@@ -224,6 +228,7 @@ impl Data {
                 namespace,
                 record,
                 document,
+                ..
             } => self.put(namespace, *record, document),
         }
     }

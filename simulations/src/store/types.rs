@@ -124,7 +124,7 @@ impl Update {
     /// The error of the first such stage.
     pub fn check_pipeline(&self) -> Result<(), StoreError> {
         match self {
-            Self::Pipeline(stages) => super::pipeline::check_update(stages),
+            Self::Pipeline(stages) => super::stages::check_update(stages),
             Self::Document(_) => Ok(()),
         }
     }

@@ -266,6 +266,7 @@ impl Store {
             namespace: namespace.clone(),
             record,
             document: document.clone(),
+            origin: collection.origin(),
         };
         self.commit(change)?;
         let overflow = self
@@ -289,10 +290,12 @@ impl Store {
         record: u64,
         document: Shared,
     ) -> Answer<()> {
+        let origin = self.collection(namespace).map(Collection::origin);
         let change = Change::Delete {
             namespace: namespace.clone(),
             record,
             document,
+            origin: origin.unwrap_or_default(),
         };
         self.commit(change)
     }
@@ -341,6 +344,8 @@ impl Store {
         let limit = if statement.multi { usize::MAX } else { 1 };
         let sort = statement.sort.as_ref();
         let (matcher, found) = self.select(namespace, &statement.filter, sort, limit, &context)?;
+        let origin = self.collection(namespace).map(Collection::origin);
+        let (origin, style) = (origin.unwrap_or_default(), updater.style());
         let mut done = Updated::default();
         if found.is_empty() && statement.upsert {
             let base = upsert_base(&matcher, updater.is_replacement(), &context.budget)?;
@@ -373,6 +378,8 @@ impl Store {
                     record,
                     before: before.clone(),
                     after: after.clone(),
+                    origin,
+                    style: style.clone(),
                 };
                 self.commit(change)?;
             }

@@ -8,6 +8,7 @@ mod catalog;
 mod crud;
 mod general;
 mod older;
+mod stream;
 mod types;
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
     fault::{Fault, fault},
 };
 use bson::{Bson, Document};
+pub(super) use stream::check_change_stream;
 pub(super) use types::{Field, Kind};
 use types::{field, has_required, type_name};
 

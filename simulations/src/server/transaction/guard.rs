@@ -244,7 +244,7 @@ fn catalog_names(change: &Change) -> Option<impl Iterator<Item = &Namespace>> {
         | Change::ModifyCollection { namespace, .. }
         | Change::CreateIndex { namespace, .. }
         | Change::DropIndex { namespace, .. } => (namespace, None),
-        Change::RenameCollection { from, to } => (from, Some(to)),
+        Change::RenameCollection { from, to, .. } => (from, Some(to)),
         _ => return None,
     };
     Some(std::iter::once(name).chain(other))

@@ -163,21 +163,26 @@ fn wrong_changes() -> Vec<Change> {
         record,
         before: before.clone(),
         after: other.clone(),
+        origin: Origin::default(),
+        style: UpdateStyle::Replacement,
     };
     let delete = |namespace, record, document: &Shared| Change::Delete {
         namespace,
         record,
         document: document.clone(),
+        origin: Origin::default(),
     };
     let insert_of = |namespace, record, document: &Shared| Change::Insert {
         namespace,
         record,
         document: document.clone(),
+        origin: Origin::default(),
     };
     let drop_index = |position, specification| Change::DropIndex {
         namespace: namespace(),
         specification,
         position,
+        serial: 1,
     };
     vec![
         insert_of(missing(), 1, &other),
@@ -201,15 +206,18 @@ fn wrong_changes() -> Vec<Change> {
         Change::RenameCollection {
             from: missing(),
             to: Namespace::new("db", "free"),
+            serial: 1,
         },
         Change::RenameCollection {
             from: namespace(),
             to: namespace(),
+            serial: 1,
         },
         Change::ModifyCollection {
             namespace: namespace(),
             before: other.clone(),
             after: one.clone(),
+            serial: 1,
         },
     ]
 }

@@ -7,16 +7,18 @@ mod paths;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
 use super::budget::Budget;
+use super::change::{OperatorPath, UpdateStyle};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::{ItemMatcher, Matcher};
 use super::order::{display, equal};
 use super::types::Update;
-use super::{path, pipeline};
+use super::{path, pipeline, stages};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -70,7 +72,7 @@ impl Updater {
     pub(crate) fn new(update: &Update, array_filters: &[Document]) -> Answer<Self> {
         match update {
             Update::Pipeline(stages) => {
-                pipeline::check_update(stages)?;
+                stages::check_update(stages)?;
                 Ok(Self::Pipeline(stages.clone()))
             }
             Update::Document(document) => {
@@ -93,6 +95,26 @@ impl Updater {
     /// True if the update replaces the whole document.
     pub(crate) fn is_replacement(&self) -> bool {
         matches!(self, Self::Replacement(_))
+    }
+
+    /// Returns the way in which the update was expressed, for change streams.
+    pub(crate) fn style(&self) -> UpdateStyle {
+        let operations = match self {
+            Self::Replacement(_) => return UpdateStyle::Replacement,
+            Self::Pipeline(_) => return UpdateStyle::Pipeline,
+            Self::Operators(operations, _) => operations,
+        };
+        let mut paths = Vec::new();
+        for operation in operations {
+            let appends = matches!(operation.operator, "$push" | "$addToSet");
+            let path = operation.path.clone();
+            paths.push(OperatorPath { path, appends });
+            if let ("$rename", Some(path)) = (operation.operator, operation.operand.as_str()) {
+                let path = path.to_owned();
+                paths.push(OperatorPath { path, appends });
+            }
+        }
+        UpdateStyle::Operators(Arc::new(paths))
     }
 
     /// Returns the document after the update. A change of `_id` is an error.
