@@ -6,6 +6,7 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::truth,
     fault::{Fault, fault},
+    operations::CREATE_SHARDED,
     reply::Reply,
     write::documents,
 };
@@ -23,6 +24,13 @@ impl Member {
         let store = self.replica.store_mut();
         match request.name.as_str() {
             "create" => store.create_collection(&namespace(request)?, options(request))?,
+            CREATE_SHARDED => {
+                let key = command
+                    .get_document("shardKey")
+                    .cloned()
+                    .unwrap_or_default();
+                store.shard_collection(&namespace(request)?, &key)?;
+            }
             "collMod" => {
                 let name = namespace(request)?;
                 store.modify_collection(&name, &options(request))?;

@@ -6,6 +6,7 @@ use super::{
     document::{integer_field, truth},
     fail_point::FailEffect,
     fault::{Fault, bad_value, fault, not_writable_primary},
+    operations::CREATE_SHARDED,
     reply::Reply,
 };
 use crate::{
@@ -125,7 +126,10 @@ impl Member {
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
-            Err(fault) => self.respond(conn, &request, Err(fault)),
+            Err(fault) => {
+                let fault = self.labelled(&request, fault);
+                self.respond(conn, &request, Err(fault));
+            }
         }
     }
 
@@ -193,6 +197,9 @@ impl Member {
             name if self.is_router() && name.starts_with("replSet") => {
                 return Err(fault(59, format!("no such command: '{name}'")));
             }
+            name @ CREATE_SHARDED if !self.is_internal(conn) => {
+                return Err(fault(59, format!("no such command: '{name}'")));
+            }
             "replSetStepDown" => return self.replica_step_down(now, request),
             "replSetFreeze" => return self.replica_freeze(now, request),
             _ => {}
@@ -248,7 +255,9 @@ impl Member {
             }
             "aggregate" => self.aggregate(now, request),
             "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
-            | "deleteIndexes" | "renameCollection" | "collMod" => self.change_catalog(request),
+            | "deleteIndexes" | "renameCollection" | "collMod" | CREATE_SHARDED => {
+                self.change_catalog(request)
+            }
             "listCollections" => self.list_collections(now, request),
             "listDatabases" => self.list_databases(request),
             "listIndexes" => self.list_indexes(now, request),
@@ -273,7 +282,7 @@ impl Member {
         match request.name.as_str() {
             "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
             | "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
-            | "deleteIndexes" | "renameCollection" | "collMod" => true,
+            | "deleteIndexes" | "renameCollection" | "collMod" | CREATE_SHARDED => true,
             "aggregate" => super::read::pipeline_writes(request),
             _ => false,
         }

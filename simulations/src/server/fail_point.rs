@@ -97,6 +97,11 @@ impl Member {
         if is_limited && self.enter(ALWAYS_TIME_OUT).is_some() {
             return Some(fault(50, "operation exceeded time limit"));
         }
+        self.fail_routed_get_more()
+    }
+
+    /// Returns the error of the fail point for each `getMore` of an existing cursor, if it acts.
+    pub(super) fn fail_routed_get_more(&mut self) -> Option<Fault> {
         let data = self.enter(FAIL_GET_MORE)?;
         let code = integer_field(&data, "errorCode").and_then(|c| i32::try_from(c).ok());
         let text = "Hit the failGetMoreAfterCursorCheckout failpoint";
@@ -186,7 +191,7 @@ impl Member {
                 "stopReplProducer can only be `off` or `alwaysOn`",
             ));
         }
-        if self.is_router() && !matches!(name, FAIL_COMMAND | ALWAYS_TIME_OUT) {
+        if self.is_router() && !matches!(name, FAIL_COMMAND | ALWAYS_TIME_OUT | FAIL_GET_MORE) {
             let text = format!("{name} has no effect on a router");
             return Err(fault(266, text));
         }

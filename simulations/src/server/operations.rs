@@ -20,6 +20,9 @@ use onionskin_core::time::Instant;
 /// commands as well.
 const MAX_SHOWN_BYTES: usize = 1000;
 
+/// The command by which a router has the shard create a sharded collection.
+pub(super) const CREATE_SHARDED: &str = "_shardsvrCreateCollection";
+
 impl Member {
     /// Executes `checkMetadataConsistency` on a router. The metadata of the simulated cluster is
     /// always consistent.
@@ -216,7 +219,9 @@ impl Member {
             let text = "The collation for shardCollection must be {locale: 'simple'}";
             return Err(fault(2, text));
         }
-        let mut create = doc! { "create": name.collection, "$db": name.database };
+        let mut create = doc! {
+            CREATE_SHARDED: name.collection, "shardKey": key, "$db": name.database,
+        };
         if let Ok(session) = request.command.get_document("lsid") {
             create.insert("lsid", session.clone());
         }

@@ -198,8 +198,8 @@ impl Member {
             return Err(bad_value(text));
         }
         let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
-        if let Some(mut fault) = self.fail_get_more(is_limited) {
-            fault.labels = Some(self.stream_labels(request, fault.error.code));
+        if let Some(fault) = self.fail_get_more(is_limited) {
+            let fault = self.labelled(request, fault);
             // A getMore that fails after it has taken the cursor closes the cursor.
             self.cursors.remove(id);
             return Err(fault);

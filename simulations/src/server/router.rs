@@ -75,7 +75,8 @@ impl Member {
         )
     }
 
-    /// Refuses a `getMore` of a cursor that this router does not know. The shard must answer all
+    /// Refuses a `getMore` of a cursor that this router does not know, or if a fail point acts. The
+    /// shard must answer all
     /// other commands.
     pub(super) fn check_routed(&mut self, request: &Request) -> Answer {
         if request.name == "killAllSessions" {
@@ -86,9 +87,13 @@ impl Member {
         }
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")
-            && !self.routing.cursors.contains_key(&id)
         {
-            return Err(fault(43, format!("cursor id {id} not found")));
+            if !self.routing.cursors.contains_key(&id) {
+                return Err(fault(43, format!("cursor id {id} not found")));
+            }
+            if let Some(fault) = self.fail_routed_get_more() {
+                return Err(self.labelled(request, fault));
+            }
         }
         Ok(Outcome::Route)
     }

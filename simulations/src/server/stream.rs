@@ -21,6 +21,7 @@ impl Member {
         mut request: Request,
         answer: Result<Reply, Fault>,
     ) {
+        let answer = answer.map_err(|fault| self.labelled(&request, fault));
         let id = integer_field(&request.command, &request.name).unwrap_or(0);
         let is_open = self.cursors.get(id).is_some_and(|cursor| {
             let tail = cursor.tail.as_ref();

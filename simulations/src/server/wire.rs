@@ -191,10 +191,6 @@ impl Member {
         let version = Some((self.process_id, self.counter));
         let (set, is_router) = (self.is_set(), self.is_router());
         let quiesces = self.quiesces();
-        let stream_labels = match &answer {
-            Err(fault) => self.stream_labels(request, fault.error.code),
-            Ok(_) => Vec::new(),
-        };
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
@@ -217,7 +213,7 @@ impl Member {
                 let labels = fault.labels.clone().unwrap_or_else(|| {
                     let labels = labels(request, Some(code), None, retryable);
                     match labels.is_empty() {
-                        true => overload::labels(code).unwrap_or(stream_labels),
+                        true => overload::labels(code).unwrap_or_default(),
                         false => labels,
                     }
                 });

@@ -115,7 +115,8 @@ impl Store {
             let text = format!("'{name}' is not supported on a time-series collection");
             return Err(StoreError::new(72, text));
         }
-        if fields.is_empty() {
+        // The command without an option is a change as well, of which change streams have an event.
+        if fields.is_empty() && options.contains_key("index") {
             return Ok(());
         }
         let fields = fields.into_iter();
@@ -133,6 +134,21 @@ impl Store {
             serial: collection.serial,
         };
         self.commit(change)
+    }
+
+    /// Makes a collection sharded, and creates it if it does not exist. The data stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid, or is that of a view.
+    pub fn shard_collection(&mut self, namespace: &Namespace, key: &Document) -> Answer<()> {
+        self.ensure(namespace)?;
+        let serial = self.serial_of(namespace);
+        self.commit(Change::ShardCollection {
+            namespace: namespace.clone(),
+            key: Arc::new(key.clone()),
+            serial,
+        })
     }
 
     /// Drops a collection. Returns the number of indexes that the collection had (`nIndexesWas`),

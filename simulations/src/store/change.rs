@@ -88,6 +88,15 @@ pub enum Change {
         /// The serial number of the collection's creation.
         serial: u64,
     },
+    /// A collection became sharded. The data does not change.
+    ShardCollection {
+        /// The collection's name.
+        namespace: Namespace,
+        /// The shard key.
+        key: Arc<Document>,
+        /// The serial number of the collection's creation.
+        serial: u64,
+    },
     /// An index was built.
     CreateIndex {
         /// The index's collection.
@@ -176,6 +185,7 @@ impl Change {
             Self::CreateIndex { specification, .. } | Self::DropIndex { specification, .. } => {
                 size::of(specification)
             }
+            Self::ShardCollection { key, .. } => size::of(key),
             Self::Insert { document, .. } | Self::Delete { document, .. } => size::of(document),
             Self::Replace {
                 before,
@@ -206,6 +216,7 @@ impl Change {
             Self::CreateCollection { namespace, .. }
             | Self::DropCollection { namespace, .. }
             | Self::ModifyCollection { namespace, .. }
+            | Self::ShardCollection { namespace, .. }
             | Self::CreateIndex { namespace, .. }
             | Self::DropIndex { namespace, .. }
             | Self::Insert { namespace, .. }
@@ -230,6 +241,7 @@ impl fmt::Display for Change {
             Self::ModifyCollection { namespace, .. } => {
                 write!(f, "the change of the options of {namespace}")
             }
+            Self::ShardCollection { namespace, .. } => write!(f, "the sharding of {namespace}"),
             Self::CreateIndex { namespace, .. } => {
                 write!(f, "the build of an index of {namespace}")
             }

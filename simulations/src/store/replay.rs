@@ -96,6 +96,7 @@ impl Data {
                 (!identical_documents(before, &collection.options))
                     .then_some("the collection has other options")
             }
+            (Change::ShardCollection { .. }, Some(_)) => None,
             (Change::CreateIndex { specification, .. }, Some(collection)) => {
                 let name = specification.get_str("name").unwrap_or_default();
                 let mut indexes = collection.indexes.iter();
@@ -149,7 +150,7 @@ impl Data {
             Change::DropCollection { namespace, .. } => {
                 self.displace(namespace);
             }
-            Change::DropDatabase { .. } => {}
+            Change::DropDatabase { .. } | Change::ShardCollection { .. } => {}
             Change::RenameCollection { from, to, .. } => self.rename(from, to),
             Change::ModifyCollection {
                 namespace, after, ..
@@ -189,7 +190,7 @@ impl Data {
                 self.displace(namespace);
             }
             Change::DropCollection { namespace, before } => self.place(namespace, before.clone()),
-            Change::DropDatabase { .. } => {}
+            Change::DropDatabase { .. } | Change::ShardCollection { .. } => {}
             Change::RenameCollection { from, to, .. } => self.rename(to, from),
             Change::ModifyCollection {
                 namespace, before, ..

@@ -177,8 +177,20 @@ impl Member {
         self.replica.commit() >= stream.next
     }
 
-    /// Returns the labels that an error of a change stream has because of its code, since 4.4.
-    pub(super) fn stream_labels(&self, request: &Request, code: i32) -> Vec<String> {
+    /// Adds the labels that an error of a change stream has because of its code, since 4.4. The
+    /// errors of the fail point `failCommand` have none, because no cursor has raised them.
+    pub(super) fn labelled(&self, request: &Request, fault: Fault) -> Fault {
+        let labels = self.stream_labels(request, fault.error.code);
+        match fault.labels.is_none() && !labels.is_empty() {
+            true => Fault {
+                labels: Some(labels),
+                ..fault
+            },
+            false => fault,
+        }
+    }
+
+    fn stream_labels(&self, request: &Request, code: i32) -> Vec<String> {
         if self.options.version.release < [4, 4, 0] {
             return Vec::new();
         }

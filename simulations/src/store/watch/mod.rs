@@ -320,6 +320,17 @@ impl Focus {
                 options,
                 serial,
             } => self.creation(namespace, options, *serial),
+            Change::ShardCollection {
+                namespace,
+                key,
+                serial,
+            } => {
+                let parts = Parts::new("shardCollection", namespace, *serial);
+                let description = doc! {
+                    "shardKey": Document::clone(key), "unique": false, "numInitialChunks": 0_i64,
+                };
+                Some(parts.with("operationDescription", description))
+            }
             Change::ModifyCollection {
                 namespace,
                 before,
