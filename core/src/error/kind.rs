@@ -310,6 +310,9 @@ pub enum ErrorKind {
         /// The reason why the runtime cannot run the client.
         message: String,
     },
+    /// An event of a change stream has no resume token, because a stage of the pipeline has removed
+    /// its `_id`. The stream has ended, because it could not resume.
+    MissingResumeToken,
     /// The future of the operation was dropped before the operation ended, or the check of a scan
     /// was cancelled because no operation waits for a server any more.
     Abandoned,
@@ -335,6 +338,7 @@ impl ErrorKind {
             | Self::Transaction { .. }
             | Self::Shutdown
             | Self::Runtime { .. }
+            | Self::MissingResumeToken
             | Self::Abandoned => Responsible::Caller,
             Self::Io(_)
             | Self::DnsResolve { .. }
@@ -415,6 +419,9 @@ impl fmt::Display for ErrorKind {
                 write!(f, "{what} is {actual}, but the limit is {limit}")
             }
             Self::Shutdown => f.write_str("the client is closed"),
+            Self::MissingResumeToken => {
+                f.write_str("cannot provide resume functionality when the resume token is missing")
+            }
             Self::Abandoned => f.write_str("the operation was dropped before its end"),
         }
     }

@@ -22,6 +22,9 @@ pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
 /// The name of [`Label::UnknownTransactionCommitResult`].
 pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
 
+/// The name of [`Label::ResumableChangeStreamError`].
+pub const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamError";
+
 /// An error label. Each variant except `Other` has the name that the specifications define.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -48,6 +51,8 @@ pub enum Label {
     TransientTransactionError,
     /// The client cannot know whether the transaction was committed.
     UnknownTransactionCommitResult,
+    /// A change stream can resume after the error.
+    ResumableChangeStreamError,
     /// A label that has no meaning to this driver.
     Other(Arc<str>),
 }
@@ -63,6 +68,7 @@ impl Label {
             NO_WRITES_PERFORMED => Self::NoWritesPerformed,
             TRANSIENT_TRANSACTION_ERROR => Self::TransientTransactionError,
             UNKNOWN_TRANSACTION_COMMIT_RESULT => Self::UnknownTransactionCommitResult,
+            RESUMABLE_CHANGE_STREAM_ERROR => Self::ResumableChangeStreamError,
             other => Self::Other(other.into()),
         }
     }
@@ -77,6 +83,7 @@ impl Label {
             Self::NoWritesPerformed => NO_WRITES_PERFORMED,
             Self::TransientTransactionError => TRANSIENT_TRANSACTION_ERROR,
             Self::UnknownTransactionCommitResult => UNKNOWN_TRANSACTION_COMMIT_RESULT,
+            Self::ResumableChangeStreamError => RESUMABLE_CHANGE_STREAM_ERROR,
             Self::Other(name) => name,
         }
     }

@@ -1,5 +1,7 @@
 //! Cursors: batches of documents, and the commands that fetch the next batch or close the cursor.
 
+mod streams;
+
 use super::{
     Abandoned, Batch, Command, CommandKind, CursorResources, CursorSettings, Exchange, Pin,
     Program, RawBatch, Reply, SessionUse, Step,
@@ -361,7 +363,7 @@ impl Cursor {
 
     /// Reads the next batch from the reply that an exchange has received. An exhausted cursor gives
     /// its session and its pin back with the exchange.
-    fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
+    pub(super) fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
         let reply = exchange.take_reply();
         let reply = reply.ok_or_else(|| Error::protocol("getMore has no reply"))?;
         let parsed = parse(&reply, "nextBatch")?;

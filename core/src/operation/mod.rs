@@ -11,6 +11,7 @@
 mod assess;
 mod backoff;
 mod batch;
+mod change_stream;
 mod cluster_time;
 mod command;
 mod command_events;
@@ -41,6 +42,7 @@ mod transaction_run;
 
 pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::{Batch, RawBatch};
+pub use change_stream::ChangeStream;
 pub use cluster_time::{ClusterTime, IGNORED_FOR, MAX_CLUSTER_TIME_BYTES};
 pub(crate) use cluster_time::{ClusterTimes, refuses_cluster_time};
 pub use command::{Command, CommandKind, SessionUse};

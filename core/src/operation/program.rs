@@ -169,7 +169,11 @@ impl Span {
     /// id. For the first command, changes nothing and returns `None`.
     pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
         let bounds = self.0.as_ref()?;
-        command.set_limits(bounds.timeout, bounds.deadline);
+        // In a program without a time limit, a `killCursors` has its own limit, because it must not
+        // hold up the commands after it.
+        if bounds.deadline.is_some() || command.name() != "killCursors" {
+            command.set_limits(bounds.timeout, bounds.deadline);
+        }
         Some(bounds.id)
     }
 

@@ -15,6 +15,8 @@ pub(crate) enum Place {
     Statement,
     /// In the document `cursor` of the body.
     Cursor,
+    /// In the stage `$changeStream` of a pipeline.
+    Stage,
 }
 
 /// A type of option that can be written into a command.

@@ -162,6 +162,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::Transaction { .. }
         | ErrorKind::Shutdown
         | ErrorKind::Runtime { .. }
+        | ErrorKind::MissingResumeToken
         | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
         ErrorKind::DnsResolve { .. }

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod bulk;
+mod change_event;
 mod find_and_modify;
 mod insert;
 mod merge;
@@ -13,6 +14,7 @@ mod results;
 mod schema;
 mod search;
 mod stored;
+mod watch;
 mod write;
 
 pub use aggregate::{aggregate, aggregate_database};
@@ -21,6 +23,10 @@ pub use bulk::{
     DeleteOneModelBuilder, InsertOneModel, InsertOneModelBuilder, ReplaceOneModel,
     ReplaceOneModelBuilder, UpdateManyModel, UpdateManyModelBuilder, UpdateOneModel,
     UpdateOneModelBuilder, WriteModel,
+};
+pub use change_event::{
+    ChangeNamespace, ChangeNamespaceType, ChangeStreamEvent, OperationType, ResumeToken,
+    TruncatedArray, UpdateDescription,
 };
 pub use find_and_modify::{
     find_one_and_delete, find_one_and_replace, find_one_and_update, found_document,
@@ -45,6 +51,8 @@ pub use search::{
     SearchIndexModel, SearchIndexModelBuilder, SearchIndexType, create_search_indexes,
     created_search_indexes, drop_search_index, list_search_indexes, update_search_index,
 };
+pub(crate) use watch::Position;
+pub use watch::Watch;
 pub use write::{delete, encode_insert, encode_replacement, insert, replace, update};
 
 use crate::error::Error;

@@ -4,6 +4,7 @@ mod reads;
 mod schema;
 mod schema_values;
 mod search;
+mod streams;
 mod values;
 mod writes;
 
@@ -34,6 +35,9 @@ pub use search::{
     CreateSearchIndexOptions, CreateSearchIndexOptionsBuilder, DropSearchIndexOptions,
     DropSearchIndexOptionsBuilder, ListSearchIndexOptions, ListSearchIndexOptionsBuilder,
     UpdateSearchIndexOptions, UpdateSearchIndexOptionsBuilder,
+};
+pub use streams::{
+    ChangeStreamOptions, ChangeStreamOptionsBuilder, FullDocumentBeforeChangeType, FullDocumentType,
 };
 pub use values::{CursorType, Hint, ReturnDocument, UpdateModifications};
 pub use writes::{
