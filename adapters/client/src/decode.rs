@@ -1,6 +1,9 @@
 //! Decoders, which turn replies into the results of operations.
 
-use crate::{Client, Cursor, RawBatchCursor, Runtime, SessionCursor, SessionRawBatchCursor};
+use crate::{
+    ChangeStream, Client, Cursor, RawBatchCursor, Runtime, SessionChangeStream, SessionCursor,
+    SessionRawBatchCursor,
+};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     bson::decode_document_into,
@@ -9,8 +12,8 @@ use onionskin_core::{
     operation::{
         self, Decode, Exchange,
         crud::{
-            self, CreateIndexResult, CreateIndexesResult, DatabaseSpecification, DeleteResult,
-            InsertOneResult, UpdateResult,
+            self, ChangeStreamEvent, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
+            DeleteResult, InsertOneResult, UpdateResult,
         },
     },
 };
@@ -242,6 +245,51 @@ impl<R: Runtime, T> Decode for OpenSessionCursor<R, T> {
 /// Returns the session of a call whose command has run.
 fn known(session: Option<SessionId>) -> Result<SessionId, Error> {
     session.ok_or_else(|| Error::argument("the call has no session"))
+}
+
+/// The decoder of `watch`, which opens a change stream.
+pub(crate) struct OpenStream<R: Runtime, T> {
+    client: Client<R>,
+    /// The call; `None` once its stream was opened.
+    watch: Option<crud::Watch>,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<R: Runtime, T> OpenStream<R, T> {
+    pub(crate) fn new(client: &Client<R>, watch: crud::Watch) -> Self {
+        Self {
+            client: client.clone(),
+            watch: Some(watch),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, T> Decode for OpenStream<R, T> {
+    type Output = ChangeStream<R, ChangeStreamEvent<T>>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error> {
+        let watch = self.watch.take();
+        let watch = watch.ok_or_else(|| Error::argument("the change stream was opened already"))?;
+        let stream = operation::ChangeStream::from_exchange(exchange, watch)?;
+        Ok(ChangeStream::new(self.client.clone(), stream))
+    }
+}
+
+/// The decoder of `watch` in a session of the application.
+pub(crate) struct OpenSessionStream<R: Runtime, T> {
+    pub(crate) opener: OpenStream<R, T>,
+    /// The session; `None` if the call fails before its command.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl<R: Runtime, T> Decode for OpenSessionStream<R, T> {
+    type Output = SessionChangeStream<R, ChangeStreamEvent<T>>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error> {
+        let stream = self.opener.decode(exchange)?;
+        Ok(SessionChangeStream::new(stream, known(self.session)?))
+    }
 }
 
 /// The decoder of commands that open a cursor of whole batches.

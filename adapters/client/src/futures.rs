@@ -5,13 +5,13 @@
 //! stored, moved and sent to other tasks, and it can be dropped at any time.
 
 use crate::{
-    Client, ClientSession, Cursor, Execution, RawBatchCursor, Runtime, SessionCursor,
-    SessionRawBatchCursor,
+    ChangeStream, Client, ClientSession, Cursor, Execution, RawBatchCursor, Runtime,
+    SessionChangeStream, SessionCursor, SessionRawBatchCursor,
     decode::{
         Counted, DatabaseNames, Databases, Deleted, DistinctValues, Done, Estimated, FirstDocument,
         FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, OpenRawBatches,
-        OpenSessionCursor, OpenSessionRawBatches, SearchIndexCreated, SearchIndexesCreated,
-        Updated, WholeReply,
+        OpenSessionCursor, OpenSessionRawBatches, OpenSessionStream, OpenStream,
+        SearchIndexCreated, SearchIndexesCreated, Updated, WholeReply,
     },
     session::UsedSession,
 };
@@ -21,9 +21,9 @@ use onionskin_core::{
     operation::{
         Command, Prepared, Single,
         crud::{
-            self, BulkWriteResult, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
-            DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult, InsertOneResult,
-            UpdateResult, VerboseBulkWriteResult,
+            self, BulkWriteResult, ChangeStreamEvent, CollectionSpecification, CreateIndexResult,
+            CreateIndexesResult, DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult,
+            InsertOneResult, UpdateResult, VerboseBulkWriteResult,
         },
     },
 };
@@ -118,10 +118,14 @@ futures! {
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;
     RunCursorCommand: RunCursorCommandFuture<R, T>
         = Single<OpenCursor<R, T>> => Cursor<R, T>;
+    SessionChangeStream: SessionChangeStreamFuture<R, T>
+        = Single<OpenSessionStream<R, T>> => SessionChangeStream<R, ChangeStreamEvent<T>>;
     SessionCursor: SessionCursorFuture<R, T>
         = Single<OpenSessionCursor<R, T>> => SessionCursor<R, T>;
     Update: UpdateFuture<R> = Single<Updated> => UpdateResult;
     UpdateSearchIndex: UpdateSearchIndexFuture<R> = Single<Done> => ();
+    Watch: WatchFuture<R, T>
+        = Single<OpenStream<R, T>> => ChangeStream<R, ChangeStreamEvent<T>>;
 }
 
 impl<R: Runtime, T> SessionCursorFuture<R, T> {

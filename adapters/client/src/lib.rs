@@ -61,6 +61,7 @@ mod shared;
 mod shutdown;
 mod signal;
 mod socket;
+mod streams;
 pub mod system;
 mod threads;
 mod timer;
@@ -77,7 +78,7 @@ pub use calls::{
     FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
     ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
     ListIndexes, ListSearchIndexes, RawBatches, RenameCollection, Replace, RunCommand,
-    RunCursorCommand, Update, UpdateSearchIndex, WarmConnectionPool,
+    RunCursorCommand, Update, UpdateSearchIndex, WarmConnectionPool, Watch,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -85,6 +86,7 @@ pub use cursor::Cursor;
 pub use database::Database;
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
+pub use streams::{ChangeStream, SessionChangeStream, SessionChangeStreamValues};
 // For the crate `onionskin-check`, which drives a probe of the core.
 #[doc(hidden)]
 pub use inquiry::answer_inquiry;
@@ -124,7 +126,7 @@ pub mod action {
             ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
             ListIndexes, ListSearchIndexes, RawBatches, RenameCollection, Replace,
             Replace as ReplaceOne, RunCommand, RunCursorCommand, Update, UpdateSearchIndex,
-            WarmConnectionPool,
+            WarmConnectionPool, Watch,
         },
         session::StartSession,
         shutdown::Shutdown,
@@ -142,19 +144,20 @@ pub mod options {
         client::{DriverInfo, Environment, OsFacts},
         description::Tags as TagSet,
         operation::crud::{
-            AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex,
-            CollectionOptions, CommitQuorum, CountOptions, CreateCollectionOptions,
+            AggregateOptions, BulkWriteOptions, ChangeStreamOptions, ChangeStreamPreAndPostImages,
+            ClusteredIndex, CollectionOptions, CommitQuorum, CountOptions, CreateCollectionOptions,
             CreateIndexOptions, CreateSearchIndexOptions, CursorType, DatabaseOptions,
             DeleteManyModel, DeleteOneModel, DeleteOptions, DistinctOptions, DropCollectionOptions,
             DropDatabaseOptions, DropIndexOptions, DropSearchIndexOptions,
             EstimatedDocumentCountOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
-            FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, IndexModel,
-            IndexOptionDefaults, IndexOptions, IndexVersion, InsertManyOptions, InsertOneModel,
-            InsertOneOptions, ListCollectionsOptions, ListDatabasesOptions, ListIndexesOptions,
-            ListSearchIndexOptions, RenameCollectionOptions, ReplaceOneModel, ReplaceOptions,
-            ReturnDocument, RunCommandOptions, RunCursorCommandOptions, SearchIndexModel,
-            SearchIndexType, Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity,
-            TimeseriesOptions, UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
+            FindOneAndUpdateOptions, FindOneOptions, FindOptions, FullDocumentBeforeChangeType,
+            FullDocumentType, Hint, IndexModel, IndexOptionDefaults, IndexOptions, IndexVersion,
+            InsertManyOptions, InsertOneModel, InsertOneOptions, ListCollectionsOptions,
+            ListDatabasesOptions, ListIndexesOptions, ListSearchIndexOptions,
+            RenameCollectionOptions, ReplaceOneModel, ReplaceOptions, ReturnDocument,
+            RunCommandOptions, RunCursorCommandOptions, SearchIndexModel, SearchIndexType,
+            Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity, TimeseriesOptions,
+            UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
             UpdateSearchIndexOptions, ValidationAction, ValidationLevel, WriteModel,
         },
         operation::{ClusterTime, SessionOptions, TimeoutMode, TransactionOptions},
@@ -180,7 +183,7 @@ pub mod options {
     pub mod builders {
         pub use onionskin_core::{
             operation::crud::{
-                AggregateOptionsBuilder, BulkWriteOptionsBuilder,
+                AggregateOptionsBuilder, BulkWriteOptionsBuilder, ChangeStreamOptionsBuilder,
                 ChangeStreamPreAndPostImagesBuilder, CollectionOptionsBuilder, CountOptionsBuilder,
                 CreateCollectionOptionsBuilder, CreateIndexOptionsBuilder,
                 CreateSearchIndexOptionsBuilder, DatabaseOptionsBuilder, DeleteManyModelBuilder,
@@ -222,11 +225,29 @@ pub mod error {
     pub use onionskin_core::error::{
         Argument, BsonError, BulkWriteError, CommandError, CustomError, DnsFailure, Error,
         ErrorKind, IndexedWriteError, InsertManyError, IoError, Label, Labels, NO_WRITES_PERFORMED,
-        NetworkFault, PartialBulkWriteResult, PartialInsert, RETRYABLE_ERROR,
-        RETRYABLE_WRITE_ERROR, Responsible, Result, SYSTEM_OVERLOADED_ERROR,
+        NetworkFault, PartialBulkWriteResult, PartialInsert, RESUMABLE_CHANGE_STREAM_ERROR,
+        RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR, Responsible, Result, SYSTEM_OVERLOADED_ERROR,
         TRANSIENT_TRANSACTION_ERROR, TlsFault, TopologyVersion, UNKNOWN_TRANSACTION_COMMIT_RESULT,
         UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
     };
+}
+
+/// Change streams, and the types of their events.
+pub mod change_stream {
+    pub use crate::streams::{ChangeStream, SessionChangeStream};
+
+    /// The events of change streams.
+    pub mod event {
+        pub use onionskin_core::operation::crud::{
+            ChangeNamespace, ChangeNamespaceType, ChangeStreamEvent, OperationType, ResumeToken,
+            TruncatedArray, UpdateDescription,
+        };
+    }
+
+    /// Change streams of sessions.
+    pub mod session {
+        pub use crate::streams::{SessionChangeStream, SessionChangeStreamValues};
+    }
 }
 
 /// The results of operations.

@@ -17,6 +17,7 @@ mod run;
 mod search_indexes;
 mod update;
 mod warm;
+mod watch;
 
 pub use aggregate::Aggregate;
 pub use batches::RawBatches;
@@ -37,6 +38,7 @@ pub use search_indexes::{
 };
 pub use update::{Replace, Update};
 pub use warm::WarmConnectionPool;
+pub use watch::Watch;
 
 use crate::{Client, Execution, Runtime, session::UsedSession};
 use onionskin_core::{
