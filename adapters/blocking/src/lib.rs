@@ -35,6 +35,7 @@ mod run;
 mod runtime;
 mod session_cursor;
 mod stream;
+mod streams;
 
 pub use client::Client;
 pub use cursor::Cursor;
@@ -44,6 +45,7 @@ pub use run::{Block, Run, RunTransaction};
 pub use runtime::{BlockingRuntime, Sleep};
 pub use session_cursor::SessionCursor;
 pub use stream::BlockingStream;
+pub use streams::{ChangeStream, SessionChangeStream};
 
 /// A session that an application starts.
 pub type ClientSession = onionskin::ClientSession<BlockingRuntime>;

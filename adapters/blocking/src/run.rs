@@ -1,8 +1,13 @@
 //! Operations that are run instead of awaited.
 
-use crate::{BlockingRuntime as B, Cursor, RawBatchCursor, SessionCursor, SessionRawBatchCursor};
+use crate::{
+    BlockingRuntime as B, ChangeStream, Cursor, RawBatchCursor, SessionChangeStream, SessionCursor,
+    SessionRawBatchCursor,
+};
 use onionskin::{
-    ClientSession, Execution, IndexModel, Result, Shutdown, StartTransaction, futures,
+    ClientSession, Execution, IndexModel, Result, Shutdown, StartTransaction,
+    change_stream::event::ChangeStreamEvent,
+    futures,
     program::Program,
     results::{CollectionSpecification, VerboseBulkWriteResult},
     transaction::RepeatedTransaction,
@@ -88,6 +93,11 @@ block! {
     [T] futures::RunCursorCommandFuture<B, T> => Result<Cursor<T>>, open;
     [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;
     [T] futures::ListSearchIndexesFuture<B, T> => Result<Cursor<T>>, open;
+    [T] futures::WatchFuture<B, T> => Result<ChangeStream<ChangeStreamEvent<T>>>,
+        |runtime, stream| stream.map(|stream| ChangeStream::new(runtime, stream));
+    [T] futures::SessionChangeStreamFuture<B, T>
+        => Result<SessionChangeStream<ChangeStreamEvent<T>>>,
+        |_, stream| stream.map(SessionChangeStream::new);
 }
 
 block! {

@@ -1,0 +1,168 @@
+//! Change streams for blocking programs.
+
+use crate::{BlockingRuntime, ClientSession};
+use onionskin::{Result, change_stream::event::ResumeToken};
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+/// The changes of a collection, of a database or of a deployment, as events. A change stream is an
+/// iterator of `Result<T>`, which waits until there is an event.
+///
+/// [`onionskin::ChangeStream`] describes how a stream resumes and ends. If a stream is dropped, the
+/// drop closes it on the server and waits for that, for two seconds at most.
+///
+/// ```no_run
+/// use onionskin_blocking::{Client, Run, bson::Document};
+///
+/// let client = Client::with_uri_str("mongodb://localhost")?;
+/// let people = client.database("app").collection::<Document>("people");
+/// for event in people.watch().run()? {
+///     println!("{:?}", event?.operation_type);
+/// }
+/// # Ok::<(), onionskin_blocking::Error>(())
+/// ```
+#[must_use = "a change stream gives its events only when it is iterated"]
+pub struct ChangeStream<T> {
+    /// The stream; `None` after it was converted to another type.
+    stream: Option<onionskin::ChangeStream<BlockingRuntime, T>>,
+    runtime: BlockingRuntime,
+}
+
+impl<T> fmt::Debug for ChangeStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeStream").finish_non_exhaustive()
+    }
+}
+
+impl<T> ChangeStream<T> {
+    pub(crate) const fn new(
+        runtime: BlockingRuntime,
+        stream: onionskin::ChangeStream<BlockingRuntime, T>,
+    ) -> Self {
+        Self {
+            stream: Some(stream),
+            runtime,
+        }
+    }
+
+    /// Returns this stream with events of another type.
+    pub fn with_type<D>(mut self) -> ChangeStream<D> {
+        ChangeStream {
+            stream: self.stream.take().map(onionskin::ChangeStream::with_type),
+            runtime: self.runtime.clone(),
+        }
+    }
+
+    /// Returns the token with which the stream would resume, as
+    /// [`onionskin::ChangeStream::resume_token`].
+    #[must_use]
+    pub fn resume_token(&self) -> Option<ResumeToken> {
+        self.stream.as_ref()?.resume_token()
+    }
+
+    /// True while further events can come. False after the end of the stream and after an error.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_alive())
+    }
+}
+
+impl<T: DeserializeOwned + 'static> ChangeStream<T> {
+    /// Returns the next event, for which it fetches one batch at most. `None` if that batch is
+    /// empty, and at the end of the stream. The [`resume_token`](Self::resume_token) moves on also
+    /// with an empty batch.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn next_if_any(&mut self) -> Result<Option<T>> {
+        let stream = self.stream.as_mut();
+        stream.map_or(Ok(None), |stream| {
+            self.runtime.block_on(stream.next_if_any())
+        })
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Iterator for ChangeStream<T> {
+    type Item = Result<T>;
+
+    /// Returns the next event, and waits until there is one; `None` at the end of the stream.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    fn next(&mut self) -> Option<Result<T>> {
+        let stream = self.stream.as_mut()?;
+        self.runtime.block_on(stream.next())
+    }
+}
+
+impl<T> Drop for ChangeStream<T> {
+    fn drop(&mut self) {
+        // Within `block_on` or `run_ready`, this function cannot wait. The drop of the inner stream
+        // then starts a task that closes the stream during that call.
+        if let Some(stream) = self.stream.take()
+            && !self.runtime.is_busy_here()
+        {
+            self.runtime.block_on(stream.close());
+        }
+    }
+}
+
+/// A [`ChangeStream`] of a call in a session. The methods that can fetch a batch need the session.
+///
+/// If a stream is dropped, it is closed on the server by the next blocking call.
+#[derive(Debug)]
+#[must_use = "a change stream gives its events only when it is read"]
+pub struct SessionChangeStream<T> {
+    stream: onionskin::SessionChangeStream<BlockingRuntime, T>,
+}
+
+impl<T> SessionChangeStream<T> {
+    pub(crate) const fn new(stream: onionskin::SessionChangeStream<BlockingRuntime, T>) -> Self {
+        Self { stream }
+    }
+
+    /// Returns this stream with events of another type.
+    pub fn with_type<D>(self) -> SessionChangeStream<D> {
+        SessionChangeStream::new(self.stream.with_type())
+    }
+
+    /// Returns the token with which the stream would resume.
+    #[must_use]
+    pub fn resume_token(&self) -> Option<ResumeToken> {
+        self.stream.resume_token()
+    }
+
+    /// True while further events can come.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.stream.is_alive()
+    }
+
+    /// Closes the stream on the server and waits for the reply, for two seconds at most.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn close(self) {
+        let runtime = self.stream.runtime().clone();
+        runtime.block_on(self.stream.close());
+    }
+}
+
+impl<T: DeserializeOwned + 'static> SessionChangeStream<T> {
+    /// Returns the next event, and waits until there is one; `None` at the end of the stream. Fails
+    /// also for another session than that of the call.
+    pub fn next(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
+        let runtime = session.client().runtime().clone();
+        runtime.block_on(self.stream.next(session))
+    }
+
+    /// Returns the next event, for which it fetches one batch at most, as
+    /// [`ChangeStream::next_if_any`]. Fails also for another session than that of the call.
+    pub fn next_if_any(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
+        let runtime = session.client().runtime().clone();
+        runtime.block_on(self.stream.next_if_any(session))
+    }
+}
