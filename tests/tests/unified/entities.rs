@@ -6,7 +6,8 @@ use super::{
 };
 use bson::{Bson, Document};
 use onionskin::{
-    Client, ClientSession, Collection, Cursor, Database, Runtime, SessionCursor,
+    ChangeStream, Client, ClientSession, Collection, Cursor, Database, Runtime,
+    SessionChangeStream, SessionCursor,
     options::{CollectionOptions, DatabaseOptions, SessionOptions},
 };
 use onionskin_core::description::TopologyDescription;
@@ -109,10 +110,12 @@ impl<R: Runtime> Drop for Borrowed<R> {
     }
 }
 
-/// A cursor, outside of sessions or in one.
+/// A cursor or a change stream, outside of sessions or in one.
 pub(crate) enum Open<R: Runtime> {
     Plain(Cursor<R, Document>),
     InSession(SessionCursor<R, Document>, Arc<Slot<R>>),
+    Changes(ChangeStream<R, Document>),
+    ChangesInSession(SessionChangeStream<R, Document>, Arc<Slot<R>>),
 }
 
 /// The operations of a thread that wait, and the state of the thread.

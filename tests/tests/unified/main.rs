@@ -35,6 +35,7 @@ macro_rules! suites {
 suites! {
     auth: "auth", ["auth/tests/unified"];
     causal_consistency: "causal-consistency", ["causal-consistency/tests"];
+    change_streams: "change-streams", ["change-streams/tests/unified"];
     client_backpressure: "client-backpressure", ["client-backpressure/tests"];
     client_side_operations_timeout: "client-side-operations-timeout",
         ["client-side-operations-timeout/tests"];

@@ -3,15 +3,12 @@
 use super::file::{Test, UnifiedFile, list};
 use bson::{Bson, Document};
 
-const CHANGE_STREAMS: &str = "there are no change streams yet";
 const GRIDFS: &str = "there is no GridFS yet";
 const ENCRYPTION: &str = "there is no client-side encryption";
 const TRACING: &str = "there is no OpenTelemetry";
 
 /// Operations, entities and options, by the keys and names under which tests mention them.
 const OPERATIONS: &[(&str, &str)] = &[
-    ("createChangeStream", CHANGE_STREAMS),
-    ("watch", CHANGE_STREAMS),
     (
         "mapReduce",
         "the driver has no helper for mapReduce, which servers deprecate",

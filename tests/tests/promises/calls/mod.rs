@@ -1,6 +1,7 @@
 //! The options of calls: each row of the tables of options can be set on its call, and is sent.
 
 mod schema;
+mod streams;
 
 use super::wire::{Sent, on_tokio};
 use bson::{Bson, Document, doc};
@@ -62,7 +63,7 @@ fn collation() -> Collation {
 }
 
 /// The options that are not sent by the command of the call, with the test that shows their effect.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 12] = [
     // `a_tailable_cursor_waits_for_its_own_time`
     "Find::max_await_time",
     "Aggregate::max_await_time",
@@ -76,6 +77,8 @@ const ELSEWHERE: [&str; 11] = [
     "ListCollections::timeout_mode",
     "ListIndexes::timeout_mode",
     "RunCursorCommand::timeout_mode",
+    // The official tests of change streams (`unified`).
+    "Watch::max_await_time",
     // The command has to be that of such a cursor, so nothing follows from the type.
     "RunCursorCommand::cursor_type",
 ];
@@ -206,6 +209,7 @@ fn every_option_of_every_call_is_sent() {
         schema::search_indexes(&sent, &mut seen, &things).await;
         schema::handles(&sent, &mut seen, &database, &things).await;
         schema::lists(&sent, &mut seen, &client, &database).await;
+        streams::watch(&sent, &mut seen, &things).await;
         seen.extend(ELSEWHERE.map(str::to_owned));
         assert_eq!(seen, rows());
         client.shutdown().await;
@@ -218,6 +222,7 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::aggregate_options! { listed rows Aggregate }
     onionskin_core::bulk_write_options! { listed rows BulkWrite }
     onionskin_core::bulk_write_options! { listed rows CollectionBulkWrite }
+    onionskin_core::change_stream_options! { listed rows Watch }
     onionskin_core::count_options! { listed rows CountDocuments }
     onionskin_core::create_collection_options! { listed rows CreateCollection }
     onionskin_core::create_index_options! { listed rows CreateIndex }

@@ -1,6 +1,6 @@
 //! The operations of clients.
 
-use super::{Answer, Arguments, Done, answer, bulk, call, documents, unknown};
+use super::{Answer, Arguments, Done, answer, bulk, call, changes, documents, unknown};
 use bson::Document;
 use onionskin::{
     Client, Runtime,
@@ -41,6 +41,7 @@ pub(super) async fn operate<R: Runtime>(
             call!(database.drop().with_options(options), session);
             Ok(Answer::Nothing)
         }
+        "createChangeStream" => changes::watch(client.watch(), arguments).await,
         "clientBulkWrite" => bulk::of_client(client, arguments).await,
         "appendMetadata" => {
             let options = arguments.document("driverInfoOptions")?;

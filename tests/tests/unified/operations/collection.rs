@@ -1,6 +1,8 @@
 //! The operations of collections, except those on indexes.
 
-use super::{Answer, Arguments, Done, Failure, answer, bulk, call, cursor::drained, indexes, open};
+use super::{
+    Answer, Arguments, Done, Failure, answer, bulk, call, changes, cursor::drained, indexes, open,
+};
 use bson::{Bson, Document, doc};
 use onionskin::options::{
     AggregateOptions, CountOptions, DeleteOptions, DistinctOptions, EstimatedDocumentCountOptions,
@@ -27,6 +29,7 @@ pub(super) async fn operate<R: Runtime>(
         }
         "insertOne" | "insertMany" | "updateOne" | "updateMany" | "replaceOne" | "deleteOne"
         | "deleteMany" => write(collection, name, arguments).await,
+        "createChangeStream" => changes::watch(collection.watch(), arguments).await,
         "bulkWrite" => bulk::of_collection(collection, arguments).await,
         _ => indexes::operate(collection, name, arguments).await,
     }

@@ -1,4 +1,4 @@
-//! The operations of cursors.
+//! The operations of cursors and change streams.
 
 use super::{Answer, Done, Failure, unknown};
 use crate::entities::{Open, lock};
@@ -26,6 +26,10 @@ pub(super) async fn operate<R: Runtime>(slot: &Mutex<Option<Open<R>>>, name: &st
                 Open::InSession(cursor, session) => {
                     cursor.next_if_any(session.borrow()?.session()).await
                 }
+                Open::Changes(stream) => stream.next_if_any().await,
+                Open::ChangesInSession(stream, session) => {
+                    stream.next_if_any(session.borrow()?.session()).await
+                }
             };
             *lock(slot) = Some(cursor);
             Ok(next?.map_or(Answer::Nothing, |document| Answer::Value(document.into())))
@@ -38,6 +42,10 @@ async fn next<R: Runtime>(cursor: &mut Open<R>) -> Result<Option<Document>, Fail
     let next = match cursor {
         Open::Plain(cursor) => cursor.next().await,
         Open::InSession(cursor, slot) => cursor.next(slot.borrow()?.session()).await,
+        Open::Changes(stream) => stream.next().await,
+        Open::ChangesInSession(stream, slot) => {
+            return Ok(stream.next(slot.borrow()?.session()).await?);
+        }
     };
     Ok(next.transpose()?)
 }
@@ -46,6 +54,8 @@ async fn close<R: Runtime>(cursor: Open<R>) {
     match cursor {
         Open::Plain(cursor) => cursor.close().await,
         Open::InSession(cursor, _) => cursor.close().await,
+        Open::Changes(stream) => stream.close().await,
+        Open::ChangesInSession(stream, _) => stream.close().await,
     }
 }
 

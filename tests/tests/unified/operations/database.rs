@@ -1,7 +1,7 @@
 //! The operations of databases.
 
 use super::{
-    Answer, Arguments, Done, answer, call, collection_name, cursor::drained, open, unknown,
+    Answer, Arguments, Done, answer, call, changes, collection_name, cursor::drained, open, unknown,
 };
 use bson::Document;
 use onionskin::options::{
@@ -50,6 +50,7 @@ pub(super) async fn operate<R: Runtime>(
             call!(database.drop().with_options(options), session);
             Ok(Answer::Nothing)
         }
+        "createChangeStream" => changes::watch(database.watch(), arguments).await,
         _ => command(database, name, arguments).await,
     }
 }

@@ -1,6 +1,7 @@
 //! The operations of tests, each as a call of the driver.
 
 pub(crate) mod bulk;
+mod changes;
 mod client;
 mod collection;
 mod cursor;
