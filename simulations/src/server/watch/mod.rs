@@ -146,6 +146,10 @@ impl Member {
             time: entry.time,
             wall_millis: entry.wall_millis,
             changes: &entry.changes,
+            transaction: entry.retry.as_ref().and_then(|retry| {
+                let id = (retry.session, retry.transaction);
+                retry.is_commit.then_some(id)
+            }),
         });
         let records: Vec<Record<'_>> = records.collect();
         let is_newest = commit == self.replica.last().index;

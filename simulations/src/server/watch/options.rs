@@ -28,6 +28,11 @@ impl Member {
             let text = "The $changeStream stage is only supported on replica sets";
             return Err(fault(40573, text));
         }
+        if request.command.contains_key("autocommit") {
+            let text = "Operation not permitted in transaction :: caused by :: Aggregation stage \
+                        $changeStream cannot run within a multi-document transaction";
+            return Err(fault(263, text));
+        }
         let release = self.options.version.release;
         commands::check_change_stream(operand, release)?;
         let Bson::Document(options) = operand else {

@@ -5,7 +5,7 @@ mod scan;
 mod split;
 mod token;
 
-use bson::{Bson, DateTime, Document, Timestamp, doc};
+use bson::{Binary, Bson, DateTime, Document, Timestamp, doc, spec::BinarySubtype};
 
 use super::Answer;
 use super::catalog::collection_uuid;
@@ -71,6 +71,8 @@ pub(crate) struct Stamp {
     pub(crate) token: Document,
     pub(crate) time: Timestamp,
     pub(crate) wall: DateTime,
+    /// The session and the number of the transaction that made the change.
+    pub(crate) transaction: Option<([u8; 16], i64)>,
 }
 
 /// Finds the newest document that a majority has: in a collection, with the serial number of its
@@ -396,6 +398,14 @@ impl Focus {
         }
         if self.release >= [6, 0, 0] {
             event.insert("wallTime", stamp.wall);
+        }
+        if let Some((session, number)) = stamp.transaction {
+            let id = Binary {
+                subtype: BinarySubtype::Uuid,
+                bytes: session.to_vec(),
+            };
+            event.insert("lsid", doc! { "id": id });
+            event.insert("txnNumber", number);
         }
         if let Some(full) = parts.full {
             event.insert("fullDocument", full);

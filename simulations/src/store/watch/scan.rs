@@ -36,6 +36,8 @@ pub(crate) struct Record<'a> {
     pub(crate) time: Timestamp,
     pub(crate) wall_millis: u64,
     pub(crate) changes: &'a [Change],
+    /// The session and the number of the transaction whose changes these are.
+    pub(crate) transaction: Option<([u8; 16], i64)>,
 }
 
 /// The largest number of events of a search, and their largest total size in bytes. The first event
@@ -199,6 +201,7 @@ impl Watch {
                 token: token.to_document(),
                 time: record.time,
                 wall: DateTime::from_millis(wall),
+                transaction: record.transaction,
             };
             (token, stamp)
         };

@@ -318,6 +318,48 @@ fn a_get_more_waits_until_a_majority_has_an_event() {
 }
 
 #[test]
+fn the_events_of_a_transaction_have_its_session_and_number() {
+    let (mut world, conn) = world_of([8, 0, 0]);
+    insert(&mut world, conn, 0..1);
+    let mut stream = Stream::open(&mut world, conn, watch(doc! {}, vec![]));
+    let id = bson::Binary {
+        subtype: bson::spec::BinarySubtype::Uuid,
+        bytes: vec![7; 16],
+    };
+    let transaction = doc! {
+        "lsid": { "id": id }, "txnNumber": 3_i64, "autocommit": false,
+    };
+    let mut first = doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }] };
+    first.insert("startTransaction", true);
+    first.extend(transaction.clone());
+    let reply = send(&mut world, conn, first);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let mut refused = watch(doc! {}, vec![]);
+    refused.extend(transaction.clone());
+    let reply = send(&mut world, conn, refused);
+    assert_eq!(code(&reply), 263, "{reply}");
+    let mut again = doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }] };
+    let next = doc! { "txnNumber": 4_i64 };
+    again.insert("startTransaction", true);
+    again.extend(transaction.clone());
+    again.extend(next.clone());
+    let reply = send(&mut world, conn, again);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let mut commit = doc! { "commitTransaction": 1, "$db": "admin" };
+    commit.extend(transaction);
+    commit.extend(next);
+    let reply = send(&mut world, conn, commit);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let (one, two) = (stream.next(&mut world, conn), stream.next(&mut world, conn));
+    for event in [&one, &two] {
+        assert_eq!(event.get_i64("txnNumber").ok(), Some(4), "{event}");
+        assert!(event.contains_key("lsid"), "{event}");
+    }
+    assert_eq!(one.get("clusterTime"), two.get("clusterTime"));
+    assert_ne!(one.get("_id"), two.get("_id"));
+}
+
+#[test]
 fn older_releases_have_fewer_fields() {
     let (mut world, conn) = world_of([4, 2, 0]);
     insert(&mut world, conn, 1..2);
