@@ -76,8 +76,7 @@ impl Member {
     }
 
     /// Refuses a `getMore` of a cursor that this router does not know, or if a fail point acts. The
-    /// shard must answer all
-    /// other commands.
+    /// shard must answer all other commands.
     pub(super) fn check_routed(&mut self, request: &Request) -> Answer {
         if request.name == "killAllSessions" {
             self.routing.transactions.clear();
