@@ -133,4 +133,4 @@ impl Error {
 const DUPLICATE_KEY: [i32; 3] = [11_000, 11_001, 12_582];
 
 /// The server's error code `MaxTimeMSExpired`.
-const MAX_TIME_EXPIRED: i32 = 50;
+pub(crate) const MAX_TIME_EXPIRED: i32 = 50;

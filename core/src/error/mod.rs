@@ -19,6 +19,7 @@ mod write;
 pub use bulk::{BulkWriteError, PartialBulkWriteResult};
 pub use command::{CommandError, MAX_ERROR_REPLY_BYTES};
 pub use custom::CustomError;
+pub(crate) use facts::MAX_TIME_EXPIRED;
 pub use io::{BsonError, IoError};
 pub use kind::{
     Argument, DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    bson::{DocumentWriter, integer_field},
+    bson::DocumentWriter,
     connection::ConnectionFacts,
     options::{ReadConcern, ReadPreference},
     session::SessionId,
@@ -419,30 +419,6 @@ impl Request {
             address: address.clone(),
             is_awaited: true,
         });
-    }
-
-    /// True if the body has a field of this name.
-    pub(crate) fn has_field(&self, name: &str) -> bool {
-        let bytes = self.body_bytes();
-        let document = bson::RawDocument::from_bytes(&bytes);
-        document.is_ok_and(|document| matches!(document.get(name), Ok(Some(_))))
-    }
-
-    /// Returns the elements as a document.
-    fn body_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut document = DocumentWriter::begin(&mut bytes);
-        document.elements(&self.elements);
-        document.end();
-        bytes
-    }
-
-    /// False if the elements of a command of the application have the write concern `w: 0`.
-    pub(super) fn is_acknowledged_by_itself(&self) -> bool {
-        let bytes = self.body_bytes();
-        let body = bson::RawDocument::from_bytes(&bytes).ok();
-        let concern = body.and_then(|body| body.get_document("writeConcern").ok());
-        concern.is_none_or(|concern| integer_field(concern, "w") != Some(0))
     }
 
     /// True if the command could send a statement to this server that can affect several documents.

@@ -231,7 +231,7 @@ pub(crate) enum SessionReadConcern {
     Snapshot(Option<Timestamp>),
 }
 
-/// What a session that an application has started keeps of a reply.
+/// The part of a reply that a session of the application keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ReplyTimes {
     operation: Option<Timestamp>,

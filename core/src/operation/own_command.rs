@@ -1,8 +1,11 @@
 //! Commands of the application, which the driver sends as they are.
 
-use super::{Command, CommandKind};
-use crate::error::Error;
-use bson::Document;
+use super::{Command, CommandKind, Request};
+use crate::{
+    bson::{DocumentWriter, integer_field},
+    error::Error,
+};
+use bson::{Document, RawDocument};
 use std::sync::Arc;
 
 /// How a command of the application is retried after errors other than overload.
@@ -80,6 +83,32 @@ impl Command {
                 "a command with `w: 0` has no reply, so it cannot be retried as a write",
             )),
         }
+    }
+}
+
+impl Request {
+    /// True if the body has a field of this name.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        let bytes = self.body_bytes();
+        let document = RawDocument::from_bytes(&bytes);
+        document.is_ok_and(|document| matches!(document.get(name), Ok(Some(_))))
+    }
+
+    /// Returns the elements as a document.
+    fn body_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut document = DocumentWriter::begin(&mut bytes);
+        document.elements(&self.elements);
+        document.end();
+        bytes
+    }
+
+    /// False if the elements of a command of the application have the write concern `w: 0`.
+    pub(super) fn is_acknowledged_by_itself(&self) -> bool {
+        let bytes = self.body_bytes();
+        let body = RawDocument::from_bytes(&bytes).ok();
+        let concern = body.and_then(|body| body.get_document("writeConcern").ok());
+        concern.is_none_or(|concern| integer_field(concern, "w") != Some(0))
     }
 }
 

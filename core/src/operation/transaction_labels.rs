@@ -1,14 +1,11 @@
 //! The labels that the driver adds to the errors of commands in transactions.
 
 use super::{Request, TransactionStep};
-use crate::error::{Error, ErrorKind, Label};
+use crate::error::{Error, ErrorKind, Label, MAX_TIME_EXPIRED};
 
 /// The codes of errors of a write concern that no server can fulfil: `UnsatisfiableWriteConcern`
 /// and `UnknownReplWriteConcern`. They say nothing about the result of a commit.
 const INVALID_WRITE_CONCERN: [i32; 2] = [100, 79];
-
-/// The code of `MaxTimeMSExpired`.
-const MAX_TIME_EXPIRED: i32 = 50;
 
 /// Adds `TransientTransactionError` to an error without a reply, after which the whole transaction
 /// can be retried, and `UnknownTransactionCommitResult` to an error of a commit that may have taken

@@ -87,7 +87,7 @@ impl TransactionOptions {
         of_client: &Defaults,
     ) -> Result<Self, Error> {
         /// Returns the first of these values that is set.
-        fn first<'a, T: Clone>(values: [Option<&'a T>; 3]) -> Option<T> {
+        fn first<T: Clone>(values: [Option<&T>; 3]) -> Option<T> {
             values.into_iter().flatten().next().cloned()
         }
         let resolved = Self {

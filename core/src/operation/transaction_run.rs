@@ -3,7 +3,7 @@
 
 use super::backoff::share;
 use crate::{
-    error::{Error, Label, Wait},
+    error::{Error, Label, MAX_TIME_EXPIRED, Wait},
     time::Instant,
 };
 use std::time::Duration;
@@ -16,9 +16,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// The code of `MaxTimeMSExpired`.
-const MAX_TIME_EXPIRED: i32 = 50;
 
 /// A transaction that is run until it succeeds or its time is over.
 ///

@@ -295,8 +295,8 @@ fn a_dropped_session_leaves_no_transaction_behind() {
     });
 }
 
-/// Eight tasks move money between four accounts, while the primary steps down and is killed. The sum
-/// is kept, and each transfer that was confirmed took place once.
+/// Eight tasks move money between four accounts, while the primary steps down twice. The sum is
+/// kept, and each transfer that was confirmed took place once.
 #[test]
 fn transfers_between_accounts_keep_their_sum_across_failovers() {
     const TASKS: i32 = 8;

@@ -305,7 +305,7 @@ impl<R: Runtime> Entities<R> {
                         }
                         ("snapshot", Bson::Boolean(value)) => own.snapshot = Some(*value),
                         ("defaultTimeoutMS", value) => {
-                            let millis = value.as_i64().or(value.as_i32().map(i64::from));
+                            let millis = value.as_i64().or_else(|| value.as_i32().map(i64::from));
                             let millis = millis.and_then(|millis| u64::try_from(millis).ok());
                             own.default_timeout = millis.map(Duration::from_millis);
                         }

@@ -62,7 +62,8 @@ impl Client {
     ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
         let state = state.ok_or_else(ended_session_error)?;
-        let timeout = timeout.or(state.end_timeout()).or(self.settings.timeout);
+        let timeout = timeout.or_else(|| state.end_timeout());
+        let timeout = timeout.or(self.settings.timeout);
         state.transaction.commit(session, timeout)
     }
 
@@ -80,12 +81,13 @@ impl Client {
     ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
         let state = state.ok_or_else(ended_session_error)?;
-        let timeout = timeout.or(state.end_timeout()).or(self.settings.timeout);
+        let timeout = timeout.or_else(|| state.end_timeout());
+        let timeout = timeout.or(self.settings.timeout);
         state.transaction.abort(session, timeout)
     }
 
-    /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`, or
-    /// that of the session or the client. It limits all operations of the session until
+    /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`,
+    /// or that of the session or the client. It limits all operations of the session until
     /// [`end_transaction_run`](Self::end_transaction_run).
     pub fn begin_transaction_run(
         &mut self,

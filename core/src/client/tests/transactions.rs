@@ -363,20 +363,11 @@ fn a_session_that_is_dropped_in_a_transaction_aborts_it_before_it_is_used_again(
     let mut play = Play::of(&none());
     let sent = play.run(insert());
     let (world, session) = (&mut play.world, play.session);
-    let aborts = |world: &mut World| {
-        let mut commands = Vec::new();
-        while let Some(action) = world.client.poll_action() {
-            if let Action::Run { command } = action {
-                commands.push(*command);
-            }
-        }
-        commands
-    };
-    aborts(world);
     world
         .client
         .release_cursor(world.now, CursorResources::of_session(session));
-    let mut commands = aborts(world);
+    world.run();
+    let mut commands = std::mem::take(&mut world.background);
     let abort = commands.pop().expect("it is aborted");
     assert!(commands.is_empty() && world.client.snapshot().idle_sessions == 0);
     let exchange = world.begin_exchange(abort);
