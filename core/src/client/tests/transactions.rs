@@ -167,13 +167,14 @@ fn calls_that_do_not_fit_the_state_of_the_transaction_are_refused_and_change_not
 
 #[test]
 fn settings_that_a_transaction_does_not_allow_are_refused_before_anything_is_sent() {
+    type Set = fn(&mut Command);
     let mut play = Play::of(&none());
-    let own = |set: fn(&mut Command)| {
+    let own = |set: Set| {
         let mut command = find();
         set(&mut command);
         command
     };
-    let cases: [(fn(&mut Command), &str); 3] = [
+    let cases: [(Set, &str); 3] = [
         (
             |command| command.0.request.own.read_concern = true,
             "Cannot set read concern after starting a transaction",
