@@ -87,7 +87,9 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     /// time limit of the session or the client, which then limits all operations of the session: a
     /// time limit of one of them is an error. It does not limit operations outside of the session.
     ///
-    /// `callback` may run many times. It has to pass the session to each operation of the
+    /// `callback` may run many times, so its effects outside of the transaction can happen many
+    /// times as well. To handle errors in another way, call `commit_transaction` and
+    /// `abort_transaction` yourself. `callback` has to pass the session to each operation of the
     /// transaction, and to return the errors of the server: some abort the transaction there, and
     /// the commit of such a transaction fails, so that everything is repeated. If this future is
     /// dropped, the transaction stays open until it is aborted or the session is dropped.
@@ -209,7 +211,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
             Ok(value) => value,
             Err(error) => {
                 if is_active {
-                    self.session.abort_transaction().await?;
+                    self.abort().await;
                 }
                 let shared = self.session.client().shared();
                 let run = &mut self.run;
@@ -223,12 +225,24 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
         while let Err(error) = self.session.commit_transaction().await {
             let shared = self.session.client().shared();
             let run = &mut self.run;
-            match shared.with(|_, now| run.after_commit(now, error))? {
-                Repeat::Commit => {}
-                Repeat::Transaction => return Ok(None),
+            match shared.with(|_, now| run.after_commit(now, error)) {
+                Ok(Repeat::Commit) => {}
+                Ok(Repeat::Transaction) => return Ok(None),
+                Err(error) => {
+                    // The commit was refused before it was sent, if the transaction goes on.
+                    if self.session.transaction_state().is_active() {
+                        self.abort().await;
+                    }
+                    return Err(error);
+                }
             }
         }
         Ok(Some(value))
+    }
+
+    /// Aborts the transaction. The error of the callback or the commit is the one to raise.
+    async fn abort(&mut self) {
+        let _ = self.session.abort_transaction().await;
     }
 }
 
@@ -305,9 +319,9 @@ macro_rules! end_call {
             }
 
             fn prepare(&mut self) -> Result<Option<Command>, Error> {
-                let key = self.session.key();
-                let mut inner = self.session.client().shared().lock();
-                inner.core.$prepare(key, self.timeout)
+                let (key, timeout) = (self.session.key(), self.timeout);
+                let shared = self.session.client().shared();
+                shared.with(|inner, now| inner.core.$prepare(now, key, timeout))
             }
         }
 
@@ -373,8 +387,8 @@ impl<R: Runtime> ClientSession<R> {
     /// or not at all (Transactions Specification, *startTransaction*).
     ///
     /// In a transaction, the read concern, write concern and read preference are those of the
-    /// transaction. Operations are not retried. An operation that fails with the label
-    /// `TransientTransactionError` was not executed, and the whole transaction can be repeated:
+    /// transaction. Operations are not retried. After an error with the label
+    /// `TransientTransactionError` the whole transaction can be repeated:
     /// [`and_run2`](StartTransaction::and_run2) does that. Other errors of the server can abort the
     /// transaction, and its commit then fails with the error `NoSuchTransaction`.
     ///

@@ -30,8 +30,9 @@ struct Pinned {
 enum State {
     /// No command runs on the connection.
     Free(Box<Established>),
-    /// A command runs on the connection, or is about to.
-    InUse,
+    /// A command runs on the connection, or is about to. The operation `next`, if there is one,
+    /// waits for its end.
+    InUse { next: Option<OperationId> },
     /// The client waits for the late reply to an earlier command. The operation `next`, if there is
     /// one, waits for the end of that reply.
     Draining { next: Option<OperationId> },
@@ -45,8 +46,8 @@ enum State {
 pub enum PinState {
     /// No command runs on the connection.
     Free,
-    /// A command runs on the connection, or is about to.
-    InUse,
+    /// A command runs on the connection, or is about to. This operation, if any, waits for its end.
+    InUse(Option<OperationId>),
     /// The client waits for the late reply to an earlier command. This operation, if any, waits for
     /// the end of that reply.
     Draining(Option<OperationId>),
@@ -90,7 +91,7 @@ impl Pinned {
             pooled,
             holders: Vec::new(),
             released_early: Vec::new(),
-            state: State::InUse,
+            state: State::InUse { next: None },
         }
     }
 
@@ -157,7 +158,9 @@ impl Pins {
                 self.after_change(id.socket);
             }
             // The exchange that made the pin has not been checked in yet.
-            Some(pinned) if matches!(pinned.state, State::InUse) => pinned.released_early.push(id),
+            Some(pinned) if matches!(pinned.state, State::InUse { .. }) => {
+                pinned.released_early.push(id)
+            }
             Some(_) => {}
             None => {
                 if let Some((server, pooled)) = in_use(id.socket) {
@@ -219,8 +222,8 @@ impl Pins {
             return;
         };
         let next = match pinned.state {
-            State::Draining { next } => next,
-            State::Free(_) | State::InUse | State::Broken(_) => None,
+            State::Draining { next } | State::InUse { next } => next,
+            State::Free(_) | State::Broken(_) => None,
         };
         pinned.state = match broken {
             None => State::Free(connection),
@@ -234,22 +237,31 @@ impl Pins {
     /// Marks a pinned connection as draining.
     pub(super) fn begin_drain(&mut self, socket: SocketId) {
         if let Some(pinned) = self.pinned.get_mut(&socket) {
-            pinned.state = State::Draining { next: None };
+            let next = match pinned.state {
+                State::InUse { next } => next,
+                _ => None,
+            };
+            pinned.state = State::Draining { next };
         }
     }
 
-    /// Gives a pinned connection to an operation of its pin holder. If a late reply is outstanding,
-    /// the operation waits for the end of that reply. The request is refused if the connection is
-    /// in use, broken, or not pinned by this holder, or if another operation waits for the
-    /// connection.
+    /// Gives a pinned connection to an operation of its pin holder. If a command runs on it or a
+    /// late reply is outstanding, the operation waits for the end of that: for example, of the
+    /// `killCursors` of a cursor that was dropped. The request is refused if the connection is
+    /// broken or not pinned by this holder, or if another operation waits for the connection.
     pub(super) fn check_out(&mut self, id: PinId, operation: OperationId) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
         let Some(pinned) = pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) else {
             return PinCheckOut::Refused(released_pin_error());
         };
-        match std::mem::replace(&mut pinned.state, State::InUse) {
+        match std::mem::replace(&mut pinned.state, State::InUse { next: None }) {
             State::Free(connection) => PinCheckOut::Connection(connection),
+            State::InUse { next: None } => {
+                let next = Some(operation);
+                pinned.state = State::InUse { next };
+                PinCheckOut::Waiting(id.socket)
+            }
             State::Draining { next: None } => {
                 let next = Some(operation);
                 pinned.state = State::Draining { next };
@@ -259,7 +271,7 @@ impl Pins {
                 pinned.state = State::Broken(error.clone());
                 PinCheckOut::Refused(error)
             }
-            other @ (State::InUse | State::Draining { .. }) => {
+            other @ (State::InUse { .. } | State::Draining { .. }) => {
                 pinned.state = other;
                 let message = "a cursor or transaction runs one command at a time";
                 PinCheckOut::Refused(Error::argument(message))
@@ -270,7 +282,7 @@ impl Pins {
     /// Removes an operation that waits for a pinned connection.
     pub(super) fn leave(&mut self, socket: SocketId) {
         if let Some(pinned) = self.pinned.get_mut(&socket)
-            && let State::Draining { next } = &mut pinned.state
+            && let State::Draining { next } | State::InUse { next } = &mut pinned.state
         {
             *next = None;
         }
@@ -297,9 +309,12 @@ impl Pins {
             self.orders.push_back(order);
             return;
         }
-        let condition = match std::mem::replace(&mut pinned.state, State::InUse) {
+        let condition = match std::mem::replace(&mut pinned.state, State::InUse { next: None }) {
             // The connection is checked in when its exchange ends.
-            State::InUse => return,
+            State::InUse { next } => {
+                self.orders.extend(next.map(Order::Fail));
+                return;
+            }
             State::Free(connection) => Condition::Healthy(connection),
             State::Draining { next } => {
                 self.orders.extend(next.map(Order::Fail));
@@ -322,7 +337,7 @@ impl Pins {
         self.pinned.iter().map(|(&socket, pinned)| {
             let state = match &pinned.state {
                 State::Free(_) => PinState::Free,
-                State::InUse => PinState::InUse,
+                State::InUse { next } => PinState::InUse(*next),
                 State::Draining { next } => PinState::Draining(*next),
                 State::Broken(_) => PinState::Broken,
             };

@@ -78,7 +78,7 @@ pub(crate) use retry::{
 pub(crate) use transaction::{
     InTransaction, MAX_RECOVERY_TOKEN_BYTES, OwnSettings, Place, Transaction, TransactionStep,
 };
-pub(crate) use transaction_labels::label_in_transaction;
+pub(crate) use transaction_labels::{label_in_transaction, transaction_label};
 
 use crate::{selection::SelectorAnswer, time::Instant};
 use std::time::Duration;

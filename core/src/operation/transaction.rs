@@ -65,8 +65,12 @@ pub(crate) struct Transaction {
     /// The token in the latest reply that had one.
     recovery_token: Option<RawDocumentBuf>,
     place: Option<Place>,
-    /// The operation that runs in the transaction. A `killCursors` does not count.
+    /// The operation that runs in the transaction.
     running: Option<OperationId>,
+    /// The operation that sent the latest command.
+    last_sent: Option<OperationId>,
+    /// True from the first command that was sent until one that ends the transaction was sent.
+    is_open: bool,
     /// True once an operation was dropped after its command was sent: nobody knows what the
     /// transaction contains.
     is_torn: bool,
@@ -98,8 +102,8 @@ pub(crate) struct InTransaction {
     pub(crate) read_concern: Option<ReadConcern>,
     /// True once bytes of the command were sent, or can have been.
     pub(crate) is_sent: bool,
-    /// True if the caller dropped the operation after its command was sent.
-    pub(crate) is_dropped: bool,
+    /// True if this attempt has decided the place of the transaction.
+    pub(crate) decides_place: bool,
 }
 
 impl InTransaction {
@@ -109,7 +113,7 @@ impl InTransaction {
             starts: false,
             read_concern: None,
             is_sent: false,
-            is_dropped: false,
+            decides_place: false,
         })
     }
 }
@@ -147,10 +151,8 @@ impl Transaction {
     /// Prepares a command of the application for the transaction. Changes nothing if it fails.
     pub(crate) fn admit(&mut self, id: OperationId, request: &mut Request) -> Result<(), Error> {
         self.check(request)?;
-        if !request.closes_cursors() {
-            self.check_idle()?;
-            self.running = Some(id);
-        }
+        self.check_idle()?;
+        self.running = Some(id);
         request.acknowledged = true;
         request.remove_write_concern();
         request.read_preference = None;
@@ -170,7 +172,7 @@ impl Transaction {
     /// transactions*, *readPreference*).
     fn check(&self, request: &Request) -> Result<(), Error> {
         let own = request.own;
-        if self.is_torn && !request.closes_cursors() {
+        if self.is_torn {
             return Err(torn_error());
         }
         if own.read_concern {
@@ -231,6 +233,11 @@ impl Transaction {
         self.place.take_if(|_| is_own)
     }
 
+    /// Takes the place of the transaction.
+    pub(crate) const fn give_up_place(&mut self) -> Option<Place> {
+        self.place.take()
+    }
+
     /// Keeps the recovery token of a reply.
     pub(crate) fn note_token(&mut self, number: i64, token: RawDocumentBuf) {
         if self.is_of(number) {
@@ -238,22 +245,43 @@ impl Transaction {
         }
     }
 
-    /// Notes the end of an operation of the application in the transaction with this number.
-    pub(crate) fn end_statement(&mut self, id: OperationId, number: i64, part: &InTransaction) {
+    /// Notes the end of a command of the transaction with this number. `was_abandoned` is true if
+    /// the caller dropped the operation. If it has sent commands, nobody knows what the transaction
+    /// contains, also if the last command was not sent.
+    pub(crate) fn end_command(
+        &mut self,
+        id: OperationId,
+        number: i64,
+        part: &InTransaction,
+        was_abandoned: bool,
+    ) {
         if !self.is_of(number) {
             return;
         }
-        self.running.take_if(|running| *running == id);
-        if part.is_sent && self.state == TransactionState::Starting {
-            self.state = TransactionState::InProgress;
+        if part.step != TransactionStep::Statement {
+            self.is_open &= !part.is_sent;
+            return;
         }
-        self.is_torn |= part.is_dropped;
+        self.running.take_if(|running| *running == id);
+        if part.is_sent {
+            self.last_sent = Some(id);
+            self.is_open = true;
+            if self.state == TransactionState::Starting {
+                self.state = TransactionState::InProgress;
+            }
+        }
+        self.is_torn |= was_abandoned && self.last_sent == Some(id);
     }
 
     /// Notes the end of an attempt to commit the transaction with this number. `counts` is false
     /// for one that the server refused because of overload.
     pub(crate) fn end_commit(&mut self, number: i64, counts: bool) {
         self.is_commit_repeated |= counts && self.is_of(number);
+    }
+
+    /// True while an operation runs.
+    pub(crate) const fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
     fn is_of(&self, number: i64) -> bool {
@@ -312,8 +340,8 @@ impl Transaction {
             }
             TransactionState::Starting | TransactionState::InProgress => {}
         }
-        self.check_idle()?;
-        let was_sent = self.state == TransactionState::InProgress;
+        // An operation that still runs may have been sent.
+        let was_sent = self.state == TransactionState::InProgress || self.running.is_some();
         self.state = TransactionState::Aborted;
         Ok(was_sent.then(|| self.abort_command(session, timeout)))
     }
@@ -329,10 +357,10 @@ impl Transaction {
         command
     }
 
-    /// Returns the command that aborts the transaction of a session that was dropped, if one is in
-    /// progress. The command ends the session.
+    /// Returns the command that aborts the transaction of a session that was dropped, unless the
+    /// server knows no such transaction or was told to end it. The command ends the session.
     pub(crate) fn abort_dropped(&mut self, session: SessionId) -> Option<Command> {
-        if self.state != TransactionState::InProgress {
+        if !self.is_open && self.running.is_none() {
             return None;
         }
         let mut command = self.abort_command(session, Some(ABANDON_LIMIT));
@@ -423,15 +451,13 @@ pub(crate) struct OwnSettings {
 }
 
 impl Exchange {
-    /// Notes for the transaction of the command whether it was sent, and whether the caller dropped
-    /// the operation. `remains` is what the exchange leaves on its connection.
+    /// Notes for the transaction of the command whether it was sent. `remains` is what the exchange
+    /// leaves on its connection.
     #[inline]
-    pub(crate) fn note_in_transaction(&mut self, remains: &Remains, was_abandoned: bool) {
+    pub(crate) fn note_in_transaction(&mut self, remains: &Remains) {
         let has_reply = self.operation.exchange.assessment.is_some();
         if let Some(part) = &mut self.operation.request.transaction {
-            let is_sent = has_reply || !matches!(remains, Remains::Nothing);
-            part.is_sent |= is_sent;
-            part.is_dropped |= is_sent && was_abandoned;
+            part.is_sent |= has_reply || !matches!(remains, Remains::Nothing);
         }
     }
 }
@@ -443,7 +469,7 @@ impl Request {
     }
 
     /// True for a `killCursors`.
-    fn closes_cursors(&self) -> bool {
+    pub(crate) fn closes_cursors(&self) -> bool {
         self.kind == CommandKind::CursorFollowUp && self.name() == "killCursors"
     }
 

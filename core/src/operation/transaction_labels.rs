@@ -1,7 +1,7 @@
 //! The labels that the driver adds to the errors of commands in transactions.
 
 use super::{Request, TransactionStep};
-use crate::error::{Error, ErrorKind, Label, MAX_TIME_EXPIRED};
+use crate::error::{Error, ErrorKind, Label};
 
 /// The codes of errors of a write concern that no server can fulfil: `UnsatisfiableWriteConcern`
 /// and `UnknownReplWriteConcern`. They say nothing about the result of a commit.
@@ -22,8 +22,8 @@ pub(crate) fn label_in_transaction(request: &Request, error: Error) -> Error {
     }
 }
 
-/// True for the errors of a network, of server selection, and of a pool that was cleared, and for a
-/// time limit that passed before the reply.
+/// True for the errors of a network, of server selection, and of a pool that was cleared, and if the
+/// time passed while the reply was awaited.
 fn has_no_reply(error: &Error) -> bool {
     error.is_network() || error.is_server_selection()
 }
@@ -39,5 +39,16 @@ fn leaves_commit_unknown(error: &Error) -> bool {
     is_of_concern
         || has_no_reply(error)
         || error.has_label(&Label::RetryableWriteError)
-        || error.code() == Some(MAX_TIME_EXPIRED)
+        || error.is_deadline()
+}
+
+/// Returns the label by which the error of an attempt decides about the transaction, if it has one.
+/// The error that the operation raises gets it as well.
+pub(crate) fn transaction_label(request: &Request, error: &Error) -> Option<Label> {
+    request.transaction_step()?;
+    let labels = [
+        Label::TransientTransactionError,
+        Label::UnknownTransactionCommitResult,
+    ];
+    labels.into_iter().find(|label| error.has_label(label))
 }

@@ -383,3 +383,90 @@ fn a_standalone_server_refuses_transactions() {
         watched.end().await;
     });
 }
+
+/// The cursors that were dropped before and in a transaction are closed in the background, also on
+/// the connection that the transaction uses.
+#[test]
+fn dropped_cursors_do_not_disturb_a_transaction() {
+    play([replica_set(), sharded(), balanced()], |scene| async move {
+        let watched = scene.client("");
+        let all = documents(&watched);
+        let ten = (0..10).map(|id| doc! { "_id": id });
+        all.insert_many(ten).await.expect("they are inserted");
+        let mut session = session(&watched).await;
+        let read_one = async |session: &mut Session| {
+            let find = all.find(doc! {}).batch_size(2).session(&mut *session);
+            let mut cursor = find.await.expect("it is open");
+            cursor
+                .next(session)
+                .await
+                .expect("it has one")
+                .expect("it is read");
+            cursor
+        };
+        let earlier = read_one(&mut session).await;
+        session.start_transaction().await.expect("it starts");
+        drop(earlier);
+        drop(read_one(&mut session).await);
+        let insert = all.insert_one(doc! { "_id": 10 }).session(&mut session);
+        insert.await.expect("it is inserted");
+        drop(read_one(&mut session).await);
+        session.commit_transaction().await.expect("it is committed");
+        let found = all
+            .count_documents(doc! {})
+            .await
+            .expect("they are counted");
+        assert_eq!(found, 11);
+        // The same before the session is dropped, so that its transaction has to be aborted.
+        session.start_transaction().await.expect("it starts");
+        let insert = all.insert_one(doc! { "_id": 11 }).session(&mut session);
+        insert.await.expect("it is inserted");
+        drop(read_one(&mut session).await);
+        drop(session);
+        all.insert_one(doc! { "_id": 11 })
+            .await
+            .expect("the transaction was aborted");
+        watched.end().await;
+    });
+}
+
+/// A callback that drops an operation cannot be committed. The run says so, and aborts.
+#[test]
+fn a_run_whose_callback_drops_an_operation_is_aborted() {
+    play([replica_set(), sharded(), balanced()], |scene| async move {
+        let watched = scene.client("");
+        let all = documents(&watched);
+        all.insert_one(doc! { "_id": 1 })
+            .await
+            .expect("it is inserted");
+        let mut session = session(&watched).await;
+        let run = session.with_transaction(async |session| {
+            let insert = all.insert_one(doc! { "_id": 2 }).session(session);
+            let soon = Duration::from_micros(10);
+            assert!(
+                scene.drop_after(soon, insert).await.is_none(),
+                "it takes longer"
+            );
+            Ok(())
+        });
+        let error = run.await.expect_err("it cannot be committed");
+        assert!(
+            matches!(error.kind(), ErrorKind::Transaction { .. }),
+            "{error}"
+        );
+        assert_eq!(session.transaction_state(), TransactionState::Aborted);
+        let insert =
+            async |session: &mut Session| all.insert_one(doc! { "_id": 3 }).session(session).await;
+        session
+            .with_transaction(insert)
+            .await
+            .expect("it is committed");
+        let found = all
+            .count_documents(doc! {})
+            .await
+            .expect("they are counted");
+        assert_eq!(found, 2);
+        session.end().await;
+        watched.end().await;
+    });
+}

@@ -418,6 +418,10 @@ impl Client {
                     .wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
+            // The end of a transaction can run on another connection.
+            PinCheckOut::Refused(error) if operation.request.ends_transaction() => {
+                Attempt::Ended(operation, End::Failed(error, None))
+            }
             PinCheckOut::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
         }
     }

@@ -377,7 +377,7 @@ fn target_is_lost(topology: &Sdam, target: &Address) -> Error {
 }
 
 fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
-    let message = format!("{target}, the server of the cursor, {what}");
+    let message = format!("{target}, the server of the cursor or transaction, {what}");
     Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 

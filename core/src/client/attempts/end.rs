@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind},
     operation::{
         AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
-        label_in_transaction,
+        label_in_transaction, transaction_label,
     },
     sdam::{ApplicationError, Phase},
     time::Instant,
@@ -78,7 +78,7 @@ impl Client {
             self.run_in_background(end_of_cursor);
         }
         let remains = exchange.close(now, &outcome);
-        exchange.note_in_transaction(&remains, was_abandoned);
+        exchange.note_in_transaction(&remains);
         let end = match self.judge(now, &mut exchange, outcome) {
             Ok(()) if was_abandoned => End::Abandoned,
             Ok(()) => End::Answered,
@@ -197,6 +197,8 @@ impl Client {
         end: End,
     ) -> Next {
         self.leave_session(now, &mut operation);
+        let was_abandoned = matches!(end, End::Abandoned);
+        let mut label = None;
         let result = match end {
             End::Answered => Ok(()),
             End::Abandoned => Err(ErrorKind::Abandoned.into()),
@@ -204,6 +206,8 @@ impl Client {
             End::Stopped(error) => {
                 let error = with_wait(now, &operation, error);
                 let error = label_in_transaction(&operation.request, error);
+                label = transaction_label(&operation.request, &error);
+                self.unpin_transaction(now, &mut operation, &error);
                 self.emit_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
@@ -223,6 +227,7 @@ impl Client {
                 };
                 let policy = self.settings.retry;
                 let error = policy.label(&operation, error, attempt.facts);
+                label = transaction_label(&operation.request, &error);
                 self.unpin_transaction(now, &mut operation, &error);
                 match policy.after_failure(
                     now,
@@ -246,8 +251,12 @@ impl Client {
         if let Err(error) = &result {
             self.emit_selection_failed(now, &mut operation, error);
         }
+        let result = match label {
+            Some(label) => result.map_err(|error| error.with_label(label)),
+            None => result,
+        };
         if operation.request.transaction.is_some() {
-            self.end_in_transaction(now, &mut operation, result.as_ref().err());
+            self.end_in_transaction(&operation, result.is_ok(), was_abandoned);
         }
         self.finish(now, operation);
         Next::Over(result)

@@ -57,6 +57,7 @@ impl Client {
     /// `timeout` is the time limit; `None` for that of the session or the client.
     pub fn commit_transaction(
         &mut self,
+        now: Instant,
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
@@ -64,7 +65,8 @@ impl Client {
         let state = state.ok_or_else(ended_session_error)?;
         let timeout = timeout.or_else(|| state.end_timeout());
         let timeout = timeout.or(self.settings.timeout);
-        state.transaction.commit(session, timeout)
+        let command = state.transaction.commit(session, timeout)?;
+        Ok(self.or_give_up(now, session, command))
     }
 
     /// Aborts the transaction of a session: returns the command to run, or `None` if there is
@@ -76,6 +78,7 @@ impl Client {
     /// `timeout` is the time limit; `None` for that of the session or the client.
     pub fn abort_transaction(
         &mut self,
+        now: Instant,
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
@@ -83,7 +86,25 @@ impl Client {
         let state = state.ok_or_else(ended_session_error)?;
         let timeout = timeout.or_else(|| state.end_timeout());
         let timeout = timeout.or(self.settings.timeout);
-        state.transaction.abort(session, timeout)
+        let command = state.transaction.abort(session, timeout)?;
+        Ok(self.or_give_up(now, session, command))
+    }
+
+    /// Gives up the place of a transaction whose end needs no command.
+    fn or_give_up(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: Option<Command>,
+    ) -> Option<Command> {
+        if command.is_none()
+            && let Some(state) = self.attempts.explicit.get_mut(&session)
+        {
+            let place = state.transaction.give_up_place();
+            self.give_up(now, place);
+            self.settle(now);
+        }
+        command
     }
 
     /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`,
@@ -154,6 +175,10 @@ impl Client {
     fn enter_explicit(&mut self, now: Instant, operation: &mut Operation) -> Result<(), Error> {
         let (id, request) = (operation.id, &mut operation.request);
         let session = request.session;
+        // The server closes cursors within a transaction and outside of it.
+        if request.closes_cursors() {
+            return Ok(());
+        }
         let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
         if let Some(RunLimit { deadline, .. }) = state.and_then(|state| state.run)
             && request.transaction_step() != Some(TransactionStep::Abort)
@@ -169,19 +194,23 @@ impl Client {
         if request.transaction.is_some() {
             return Ok(());
         }
-        if let Some(state) = session.and_then(|id| self.attempts.explicit.get_mut(&id)) {
-            if state.transaction.state().is_active() {
-                return state.transaction.admit(id, request);
-            }
-            if request.kind != CommandKind::CursorFollowUp {
-                let place = state.transaction.leave();
-                self.give_up(now, place);
-            }
+        let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
+        if let Some(state) = state
+            && state.transaction.state().is_active()
+        {
+            return state.transaction.admit(id, request);
         }
         if !request.acknowledged {
             let message = "an unacknowledged write (w: 0) cannot run in a session; remove one of \
                            them";
             return Err(Error::argument(message));
+        }
+        let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
+        if let Some(state) = state
+            && request.kind != CommandKind::CursorFollowUp
+        {
+            let place = state.transaction.leave();
+            self.give_up(now, place);
         }
         Ok(())
     }
@@ -203,24 +232,30 @@ impl Client {
         let is_router = facts.server_type == ServerType::Mongos;
         let address = facts.address.clone();
         let pin = exchange.pin(PinnedFor::Transaction);
-        if pin.is_none() && is_router {
-            exchange.operation.request.bind_to(&address);
+        if pin.is_none() && !is_router {
+            return;
         }
-        if pin.is_some() || is_router {
-            state.transaction.set_place(Place { address, pin });
+        let request = &mut exchange.operation.request;
+        if pin.is_none() {
+            request.bind_to(&address);
         }
+        if let Some(part) = &mut request.transaction {
+            part.decides_place = true;
+        }
+        state.transaction.set_place(Place { address, pin });
     }
 
     /// Forgets the place of a transaction whose first command was not begun there. Its pin was not
     /// kept, so it need not be released.
     pub(super) fn forget_place(&mut self, operation: &mut Operation) {
-        let is_pinned = !operation.exchange.pinned.is_empty();
-        if !is_pinned || operation.request.transaction.is_none() {
-            return;
+        let request = &mut operation.request;
+        match &mut request.transaction {
+            Some(part) if part.decides_place && !part.is_sent => part.decides_place = false,
+            _ => return,
         }
         operation.exchange.pinned.clear();
-        let request = &mut operation.request;
         request.pin = None;
+        request.target = None;
         if let (Some(session), Some(number)) = (request.session, request.txn_number)
             && let Some(state) = self.attempts.explicit.get_mut(&session)
         {
@@ -274,30 +309,24 @@ impl Client {
         self.give_up(now, place);
     }
 
-    /// Notes in the session that an operation of its transaction has ended.
+    /// Notes in the session that a command of its transaction has ended.
     pub(super) fn end_in_transaction(
         &mut self,
-        now: Instant,
-        operation: &mut Operation,
-        error: Option<&Error>,
+        operation: &Operation,
+        is_success: bool,
+        was_abandoned: bool,
     ) {
-        if let Some(error) = error {
-            self.unpin_transaction(now, operation, error);
-        }
         let (id, request) = (operation.id, &operation.request);
         let (Some(part), Some(number)) = (&request.transaction, request.txn_number) else {
             return;
         };
-        let state = request
-            .session
-            .and_then(|id| self.attempts.explicit.get_mut(&id));
+        let session = request.session;
+        let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
         let Some(state) = state else { return };
-        match part.step {
-            TransactionStep::Statement => state.transaction.end_statement(id, number, part),
-            TransactionStep::Commit if error.is_none() => {
-                state.transaction.end_commit(number, true);
-            }
-            TransactionStep::Commit | TransactionStep::Abort => {}
+        let transaction = &mut state.transaction;
+        transaction.end_command(id, number, part, was_abandoned);
+        if part.step == TransactionStep::Commit && is_success {
+            transaction.end_commit(number, true);
         }
     }
 
@@ -307,6 +336,10 @@ impl Client {
         let Some(mut state) = self.attempts.explicit.remove(&session) else {
             return false;
         };
+        if state.transaction.is_running() {
+            // The abort can overtake the command of that operation.
+            self.attempts.sessions.mark_dirty(session);
+        }
         if !self.life.is_closed()
             && let Some(command) = state.transaction.abort_dropped(session)
         {

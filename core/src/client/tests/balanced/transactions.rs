@@ -28,8 +28,10 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     // A second command cannot run at the same time.
     let mut hasty = ping();
     hasty.set_pin(&pin);
-    let start = world.client.start(world.now, hasty);
-    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
+    let Progress::Waiting(id) = world.client.start(world.now, hasty) else {
+        panic!("the connection is in use");
+    };
+    world.client.cancel(world.now, id);
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), socket);
     take_events(&mut world);
@@ -124,15 +126,15 @@ impl Session {
     }
 
     fn command(&mut self, step: Step) -> Command {
-        let client = &mut self.world.client;
+        let (now, client) = (self.world.now, &mut self.world.client);
         let end = match step {
             Step::Operation => {
                 let mut command = insert();
                 command.use_explicit_session(self.id);
                 return command;
             }
-            Step::Commit => client.commit_transaction(self.id, None),
-            Step::Abort => client.abort_transaction(self.id, None),
+            Step::Commit => client.commit_transaction(now, self.id, None),
+            Step::Abort => client.abort_transaction(now, self.id, None),
         };
         end.expect("it is permitted").expect("an operation has run")
     }

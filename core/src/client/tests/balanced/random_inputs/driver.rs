@@ -252,7 +252,7 @@ impl RandomHarness {
                 waiting.pin == Some(socket) && matches!(waiting.state, OperationState::Granted(_))
             });
             let users = in_use.count() + granted.count();
-            let is_in_use = pinned.state == PinState::InUse;
+            let is_in_use = matches!(pinned.state, PinState::InUse(_));
             assert_eq!(users, usize::from(is_in_use), "{pinned:?}");
             assert!(is_in_use || pinned.holders > 0, "{pinned:?}");
         }
@@ -261,7 +261,11 @@ impl RandomHarness {
                 let mut pins = snapshot.pins.iter();
                 let pinned = pins.find(|pinned| pinned.socket == socket);
                 let state = pinned.map(|pinned| pinned.state);
-                assert_eq!(state, Some(PinState::Draining(Some(waiting.id))));
+                let next = match state {
+                    Some(PinState::Draining(next) | PinState::InUse(next)) => next,
+                    _ => None,
+                };
+                assert_eq!(next, Some(waiting.id), "{state:?}");
             }
         }
         let open = |pool: &&PoolSnapshot| pool.state != PoolState::Closed;
@@ -353,9 +357,9 @@ impl RandomHarness {
             kept.cursor.handle_failure(error);
         }
         if error.has_label(&Label::TransientTransactionError) {
-            // The commands of its cursors unpin a transaction as well.
+            // A `getMore` in a transaction unpins it as well.
             let pinned = match purpose {
-                Purpose::More { socket, .. } | Purpose::Kill(Some(socket)) => Some(socket),
+                Purpose::More { socket, .. } => Some(socket),
                 _ => self.kept_by(purpose),
             };
             let mut transactions = self.transactions.values_mut();

@@ -203,8 +203,8 @@ impl RandomHarness {
         };
         let session = transaction.session;
         let end = match step % 3 {
-            0 => self.client.abort_transaction(session, None),
-            1 => self.client.commit_transaction(session, None),
+            0 => self.client.abort_transaction(self.now, session, None),
+            1 => self.client.commit_transaction(self.now, session, None),
             _ => Ok(None),
         };
         if let Ok(Some(command)) = end {
