@@ -43,6 +43,30 @@ impl Command {
 }
 
 impl Request {
+    /// Removes `wtimeout` from the write concern, because the time limit of the operation counts
+    /// instead (Client Side Operations Timeout, *Deprecations*).
+    pub(crate) fn ignore_w_timeout(&mut self) {
+        // The type, the key and a zero byte precede the document.
+        let start = self.write_concern.start + "writeConcern".len() + 2;
+        let bytes = self.elements.get(start..self.write_concern.end);
+        let concern = bytes.and_then(|bytes| RawDocument::from_bytes(bytes).ok());
+        let Some(concern) = concern.filter(|c| matches!(c.get("wtimeout"), Ok(Some(_)))) else {
+            return;
+        };
+        let mut rest = RawDocumentBuf::new();
+        for (key, value) in concern.iter().flatten() {
+            if key != "wtimeout" {
+                rest.append(key, value);
+            }
+        }
+        self.remove_write_concern();
+        if !rest.is_empty() {
+            let start = self.elements.len();
+            DocumentWriter::bare(&mut self.elements).document("writeConcern", &rest);
+            self.write_concern = start..self.elements.len();
+        }
+    }
+
     /// Fails if the server is too old for the command, or takes no document of its size.
     pub(super) fn check_server(&self, facts: &ConnectionFacts) -> Result<(), Error> {
         let is_old = facts.max_wire_version < WIRE_VERSION_4_4;

@@ -492,7 +492,7 @@ impl Request {
         self.write_concern = start..self.elements.len();
     }
 
-    fn remove_write_concern(&mut self) {
+    pub(super) fn remove_write_concern(&mut self) {
         let place: Range<usize> = std::mem::take(&mut self.write_concern);
         if !place.is_empty() {
             self.elements.drain(place);

@@ -113,6 +113,9 @@ impl Operations {
     ) -> Box<Operation> {
         command.0.request.timeout = command.0.request.timeout.or(timeout);
         let id = span.apply(&mut command).unwrap_or_else(|| self.next_id());
+        if command.0.request.timeout.is_some() {
+            command.0.request.ignore_w_timeout();
+        }
         let operation = Operation::new(id, command, now);
         span.note(&operation);
         operation
