@@ -1,8 +1,8 @@
 //! The kinds of errors and their parts.
 
 use super::{
-    BsonError, BulkWriteError, CommandError, CustomError, Error, InsertManyError, IoError,
-    WriteFailure,
+    BsonError, BulkWriteError, CommandError, CustomError, Error, GridFsErrorKind, InsertManyError,
+    IoError, WriteFailure,
 };
 use crate::text::Escaping;
 use std::fmt::{self, Write as _};
@@ -302,6 +302,8 @@ pub enum ErrorKind {
         /// The reason why the call is not allowed.
         message: String,
     },
+    /// A call of GridFS failed: for example, there is no such file, or a chunk is missing.
+    GridFs(GridFsErrorKind),
     /// The client is closed.
     Shutdown,
     /// The async runtime cannot run the client: for example, the client was created outside of a
@@ -323,6 +325,7 @@ impl ErrorKind {
     #[must_use]
     pub const fn responsible(&self) -> Responsible {
         match self {
+            Self::GridFs(kind) => kind.responsible(),
             Self::InvalidArgument { .. }
             | Self::Custom(_)
             | Self::Bson(_)
@@ -418,6 +421,7 @@ impl fmt::Display for ErrorKind {
             } => {
                 write!(f, "{what} is {actual}, but the limit is {limit}")
             }
+            Self::GridFs(kind) => write!(f, "GridFS: {kind}"),
             Self::Shutdown => f.write_str("the client is closed"),
             Self::MissingResumeToken => {
                 f.write_str("cannot provide resume functionality when the resume token is missing")

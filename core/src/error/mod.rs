@@ -5,6 +5,7 @@ mod command;
 mod custom;
 mod facts;
 mod fields;
+mod gridfs;
 mod io;
 mod kind;
 mod label;
@@ -20,6 +21,7 @@ pub use bulk::{BulkWriteError, PartialBulkWriteResult};
 pub use command::{CommandError, MAX_ERROR_REPLY_BYTES};
 pub use custom::CustomError;
 pub(crate) use facts::MAX_TIME_EXPIRED;
+pub use gridfs::{GridFsErrorKind, GridFsFileIdentifier};
 pub use io::{BsonError, IoError};
 pub use kind::{
     Argument, DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait,
@@ -142,6 +144,12 @@ impl Error {
         Self::new(ErrorKind::Transaction {
             message: message.into(),
         })
+    }
+
+    /// Creates an error of GridFS.
+    #[must_use]
+    pub fn gridfs(kind: GridFsErrorKind) -> Self {
+        Self::new(ErrorKind::GridFs(kind))
     }
 
     /// Creates an error for an async runtime that cannot run the client.
@@ -422,7 +430,11 @@ impl std::error::Error for Error {
         match self.kind() {
             ErrorKind::ServerSelection {
                 cause: Some(cause), ..
-            } => Some(cause),
+            }
+            | ErrorKind::GridFs(GridFsErrorKind::AbortError {
+                delete_error: cause,
+                ..
+            }) => Some(cause),
             _ => self.fields.cause.as_ref().map(|cause| cause as _),
         }
     }

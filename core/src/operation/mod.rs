@@ -22,6 +22,7 @@ mod cursor_settings;
 mod documents;
 mod exchange;
 mod explicit_session;
+pub mod gridfs;
 mod kill_cursors;
 mod lease;
 mod limit;

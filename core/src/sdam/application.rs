@@ -160,6 +160,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
         | ErrorKind::Transaction { .. }
+        | ErrorKind::GridFs(_)
         | ErrorKind::Shutdown
         | ErrorKind::Runtime { .. }
         | ErrorKind::MissingResumeToken

@@ -6,7 +6,7 @@ use crate::{
     auth::Finding,
     client::{Client, Progress, QUESTION_LIMIT, Timer, connections::State},
     error::{Error, Wait},
-    operation::{Ask, Exchange, OperationId, Span},
+    operation::{Ask, Exchange, OperationId, Span, gridfs::StreamLimit},
     time::Instant,
 };
 use std::time::Duration;
@@ -54,6 +54,13 @@ impl Client {
         };
         self.settle(now);
         progress
+    }
+
+    /// Returns the time limit of a stream that is opened now. `timeout` is the limit that the
+    /// application has set; `None` means `timeoutMS` of the client, and zero no limit.
+    #[must_use]
+    pub fn stream_limit(&self, now: Instant, timeout: Option<Duration>) -> StreamLimit {
+        StreamLimit::new(now, timeout.or(self.settings.timeout))
     }
 
     /// Keeps the connection of an exchange checked out for at most this time. If the exchange is

@@ -49,7 +49,7 @@ pub use writes::{
 };
 
 use crate::{
-    operation::{Command, CursorSettings},
+    operation::{Command, CursorSettings, gridfs::GridFsBucketOptions},
     options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
 use std::{sync::Arc, time::Duration};
@@ -90,6 +90,7 @@ macro_rules! defaults {
 
 defaults!(CollectionOptions);
 defaults!(DatabaseOptions);
+defaults!(GridFsBucketOptions);
 
 impl From<&RunCursorCommandOptions> for CursorSettings {
     /// The `maxTimeMS` is that of each `getMore` (RUN-33).
@@ -186,7 +187,7 @@ impl Defaults {
     }
 
     /// Sets the write concern of a command that writes documents, which has no reply with `w: 0`.
-    pub(super) fn apply_to_statements(
+    pub(in crate::operation) fn apply_to_statements(
         &self,
         command: &mut Command,
         concern: Option<&WriteConcern>,

@@ -1,0 +1,373 @@
+//! The program of an upload.
+
+use super::{
+    Bucket, GridFsUploadOptions, StreamLimit,
+    buffer::{ChunkBuffer, MAX_CHUNK_BYTES},
+    indexes::IndexSetup,
+};
+use crate::{
+    bson::DocumentWriter,
+    error::{Error, GridFsErrorKind},
+    operation::{
+        ABANDON_LIMIT, Abandoned, Command, CommandKind, DocumentList, Exchange, Portion, Program,
+        Step,
+        crud::{self, InsertOneOptions},
+    },
+};
+use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
+use std::fmt;
+
+/// The program of an upload, which lasts as long as its stream.
+///
+/// The holder appends bytes with [`write`](Self::write) while the program waits for input. If the
+/// upload [is full](Self::is_full), the holder gives the input [`send`](Self::send), and at the end
+/// [`finish`](Self::finish) or [`abort`](Self::abort). The program then inserts the chunks with as
+/// few commands as the limits of the server allow. So the memory of an upload is bounded by
+/// [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES).
+///
+/// If the program is given up before its end, the chunks that it has sent are deleted in the
+/// background. After an error they stay (GridFS Specification, *Operation Failure*).
+pub struct Upload {
+    bucket: Bucket,
+    limit: StreamLimit,
+    id: Bson,
+    filename: String,
+    metadata: Option<Document>,
+    chunk_bytes: u32,
+    buffer: ChunkBuffer,
+    /// The number of bytes that were written.
+    length: u64,
+    /// The chunk documents that are being sent, and how many bytes of them are stored.
+    sending: DocumentList,
+    stored_bytes: usize,
+    portion: Portion,
+    /// True once a command with chunks was made.
+    has_sent: bool,
+    has_indexes: bool,
+    goal: Goal,
+    stage: Stage,
+}
+
+/// The input that the program follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Goal {
+    /// All complete chunks are to be stored.
+    Send,
+    /// All chunks and the files collection document, with this upload date, are to be stored.
+    Finish(DateTime),
+    /// The chunks that were sent are to be deleted.
+    Abort,
+    /// No further command is to run, because the stream was dropped.
+    Stop,
+}
+
+/// The command that runs.
+#[derive(Debug)]
+enum Stage {
+    /// No command runs.
+    Waiting,
+    Indexes(Box<IndexSetup>),
+    Chunks,
+    File,
+    Deleting,
+    /// The upload has ended, or has failed.
+    Over,
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload")
+            .field("id", &self.id)
+            .field("length", &self.length)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    /// Returns the upload of a file. `has_indexes` is true if the indexes of the bucket were
+    /// checked before.
+    ///
+    /// Fails if the chunk size is zero or larger than [`MAX_CHUNK_BYTES`], if a name of the bucket
+    /// cannot be used, or if the id cannot be encoded.
+    pub fn new(
+        bucket: Bucket,
+        id: Bson,
+        filename: String,
+        options: GridFsUploadOptions,
+        limit: StreamLimit,
+        has_indexes: bool,
+    ) -> Result<Self, Error> {
+        bucket.check()?;
+        let chunk_bytes = options.chunk_size_bytes.unwrap_or(bucket.chunk_bytes);
+        if chunk_bytes == 0 || chunk_bytes > MAX_CHUNK_BYTES {
+            let message = format!("it is {chunk_bytes}, but must be from 1 to {MAX_CHUNK_BYTES}");
+            return Err(Error::invalid_option("chunkSizeBytes", message));
+        }
+        Ok(Self {
+            buffer: ChunkBuffer::new(&id, chunk_bytes)?,
+            bucket,
+            limit,
+            id,
+            filename,
+            metadata: options.metadata,
+            chunk_bytes,
+            length: 0,
+            sending: DocumentList::default(),
+            stored_bytes: 0,
+            portion: Portion::default(),
+            has_sent: false,
+            has_indexes,
+            goal: Goal::Send,
+            stage: Stage::Waiting,
+        })
+    }
+
+    /// Returns the id of the file.
+    #[must_use]
+    pub const fn id(&self) -> &Bson {
+        &self.id
+    }
+
+    /// True once the indexes of the bucket were checked.
+    #[must_use]
+    pub const fn has_indexes(&self) -> bool {
+        self.has_indexes
+    }
+
+    /// Leaves the check of the indexes out, because another upload has made it.
+    pub const fn skip_indexes(&mut self) {
+        self.has_indexes = true;
+    }
+
+    /// True if no more bytes can be written before the chunks are sent.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.buffer.is_full()
+    }
+
+    /// True if there are complete chunks to send.
+    #[must_use]
+    pub fn has_chunks(&self) -> bool {
+        self.buffer.has_complete()
+    }
+
+    /// True if the files collection document is being stored.
+    #[must_use]
+    pub const fn is_finishing(&self) -> bool {
+        matches!(self.stage, Stage::File)
+    }
+
+    /// Appends bytes until the upload is full, and returns their number. `new_id` makes the ids of
+    /// chunk documents. Fails if the file would have too many chunks.
+    pub fn write(
+        &mut self,
+        bytes: &[u8],
+        mut new_id: impl FnMut() -> ObjectId,
+    ) -> Result<usize, Error> {
+        let count = self.buffer.write(bytes, &mut new_id)?;
+        self.length = self.length.saturating_add(count as u64);
+        Ok(count)
+    }
+
+    /// The input after which the program stores all complete chunks and waits again.
+    pub const fn send(&mut self) {
+        self.goal = Goal::Send;
+    }
+
+    /// The input after which the program stores the rest of the file and ends. `now` is the upload
+    /// date.
+    pub fn finish(&mut self, now: DateTime) {
+        self.buffer.end_chunk();
+        self.goal = Goal::Finish(now);
+    }
+
+    /// The input after which the program deletes what it has stored and ends.
+    pub fn abort(&mut self) {
+        self.buffer.clear();
+        self.goal = Goal::Abort;
+    }
+
+    /// Makes the program wait for input after the command that runs, unless that stores the files
+    /// collection document, and delete its chunks when it is [given up](Program::abandon).
+    pub fn stop(&mut self) {
+        self.buffer.clear();
+        self.goal = Goal::Stop;
+    }
+
+    /// Ends the upload without a command, because it belongs to the parent of a forked process.
+    pub fn leave(&mut self) {
+        drop(self.end(Ok(())));
+    }
+
+    /// Returns the next step of the current goal.
+    fn next_step(&mut self) -> Step<()> {
+        self.stage = Stage::Waiting;
+        let goal = self.goal;
+        let command = match goal {
+            Goal::Stop => return Step::Wait,
+            Goal::Abort if !self.has_sent => return self.end(Ok(())),
+            Goal::Abort => {
+                self.stage = Stage::Deleting;
+                self.delete_chunks()
+            }
+            Goal::Send | Goal::Finish(_) if !self.has_indexes => {
+                let setup = IndexSetup::begin(&self.bucket);
+                setup.map(|(setup, command)| {
+                    self.stage = Stage::Indexes(Box::new(setup));
+                    command
+                })
+            }
+            Goal::Send | Goal::Finish(_) if self.has_more_to_send() => {
+                self.stage = Stage::Chunks;
+                self.insert_chunks()
+            }
+            Goal::Send => return Step::Wait,
+            Goal::Finish(now) => {
+                self.stage = Stage::File;
+                self.insert_file(now)
+            }
+        };
+        self.run(command)
+    }
+
+    /// Returns the step of a command, which has the time limit of the stream.
+    fn run(&mut self, command: Result<Command, Error>) -> Step<()> {
+        match command {
+            Ok(mut command) => {
+                self.limit.apply(&mut command);
+                Step::Run(command)
+            }
+            Err(error) => self.end(Err(error)),
+        }
+    }
+
+    fn end(&mut self, result: Result<(), Error>) -> Step<()> {
+        self.stage = Stage::Over;
+        self.buffer.clear();
+        self.sending = DocumentList::default();
+        Step::Done(result)
+    }
+
+    /// True if there are chunks to store. Takes the next ones out of the buffer.
+    fn has_more_to_send(&mut self) -> bool {
+        if self.stored_bytes >= self.sending.size_bytes() {
+            self.stored_bytes = 0;
+            self.sending = DocumentList::new(self.buffer.take_complete());
+        }
+        self.stored_bytes < self.sending.size_bytes()
+    }
+
+    fn insert_chunks(&mut self) -> Result<Command, Error> {
+        let namespace = &self.bucket.chunks;
+        let kind = CommandKind::RetryableWrite;
+        let mut command = Command::new("insert", namespace.database.clone(), kind);
+        command
+            .body()
+            .str("insert", &namespace.collection)
+            .bool("ordered", true);
+        let defaults = &self.bucket.defaults;
+        defaults.apply_to_statements(&mut command, None);
+        command.set_batch("documents", self.sending.clone(), self.stored_bytes);
+        self.portion = Portion::default();
+        self.has_sent = true;
+        Ok(command)
+    }
+
+    fn insert_file(&self, now: DateTime) -> Result<Command, Error> {
+        let length = i64::try_from(self.length).unwrap_or(i64::MAX);
+        let mut bytes = Vec::new();
+        let mut document = DocumentWriter::begin(&mut bytes);
+        document.tree_value("_id", &self.id)?.i64("length", length);
+        match i32::try_from(self.chunk_bytes) {
+            Ok(size) => document.i32("chunkSize", size),
+            Err(_) => document.i64("chunkSize", self.chunk_bytes.into()),
+        }
+        .value("uploadDate", RawBsonRef::DateTime(now))
+        .str("filename", &self.filename);
+        if let Some(metadata) = &self.metadata {
+            document.subtree("metadata", metadata)?;
+        }
+        document.end();
+        let (files, options) = (&self.bucket.files, InsertOneOptions::default());
+        crud::insert(files, bytes, &options, &self.bucket.defaults)
+    }
+
+    fn delete_chunks(&self) -> Result<Command, Error> {
+        self.bucket.delete_chunks(&doc! { "files_id": &self.id })
+    }
+}
+
+/// The program waits for input at its start. Its result comes after the input
+/// [`finish`](Upload::finish) or [`abort`](Upload::abort), or is the first error.
+impl Program for Upload {
+    type Output = ();
+
+    fn start(&mut self) -> Step<()> {
+        Step::Wait
+    }
+
+    fn handle_input(&mut self) -> Step<()> {
+        self.next_step()
+    }
+
+    fn handle_begun(&mut self, exchange: &mut Exchange) {
+        self.portion = exchange.portion().unwrap_or_default();
+    }
+
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<()> {
+        match &mut self.stage {
+            Stage::Indexes(_) if self.goal == Goal::Stop => Step::Wait,
+            Stage::Indexes(setup) => match setup.handle_reply(&self.bucket, exchange) {
+                Ok(Some(command)) => self.run(Ok(command)),
+                Ok(None) => {
+                    self.has_indexes = true;
+                    self.next_step()
+                }
+                Err(error) => self.end(Err(error)),
+            },
+            Stage::Chunks => {
+                self.stored_bytes += self.portion.bytes;
+                self.next_step()
+            }
+            Stage::File | Stage::Deleting => self.end(Ok(())),
+            Stage::Waiting | Stage::Over => Step::Wait,
+        }
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<()> {
+        let error = error.of_one_write();
+        match &mut self.stage {
+            Stage::Indexes(setup) => match setup.handle_error(&self.bucket, error) {
+                Ok(Some(command)) => self.run(Ok(command)),
+                Ok(None) => self.next_step(),
+                Err(error) => self.end(Err(error)),
+            },
+            Stage::Deleting => self.end(Err(Error::gridfs(GridFsErrorKind::AbortError {
+                original_error: None,
+                delete_error: error,
+            }))),
+            _ => self.end(Err(error)),
+        }
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        match &mut self.stage {
+            Stage::Indexes(setup) => setup.abandon(),
+            // Without its chunks, a file that is stored after all would be corrupt.
+            Stage::File | Stage::Over => Abandoned::Nothing,
+            Stage::Waiting | Stage::Chunks | Stage::Deleting => {
+                if !self.has_sent {
+                    return Abandoned::Nothing;
+                }
+                match self.delete_chunks() {
+                    Ok(mut command) => {
+                        command.set_timeout(Some(ABANDON_LIMIT));
+                        Abandoned::Run(command)
+                    }
+                    Err(_) => Abandoned::Nothing,
+                }
+            }
+        }
+    }
+}
