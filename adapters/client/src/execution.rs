@@ -99,6 +99,11 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         matches!(self.state, State::Over)
     }
 
+    /// True if a command or a question of the program runs, or is about to.
+    pub(crate) const fn is_running(&self) -> bool {
+        !matches!(self.state, State::Ready | State::Paused | State::Over)
+    }
+
     /// Starts the program again at the next poll. A running operation is abandoned.
     pub(crate) fn restart(&mut self) {
         self.stop();

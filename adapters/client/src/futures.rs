@@ -25,6 +25,7 @@ use onionskin_core::{
             CreateIndexesResult, DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult,
             InsertOneResult, UpdateResult, VerboseBulkWriteResult,
         },
+        gridfs,
     },
 };
 use serde::de::DeserializeOwned;
@@ -98,6 +99,13 @@ futures! {
         = Single<FoundDocument<T>> => Option<T>;
     FindOneAndUpdate: FindOneAndUpdateFuture<R, T> [T: DeserializeOwned + 'static]
         = Single<FoundDocument<T>> => Option<T>;
+    GridFsDelete: GridFsDeleteFuture<R> = gridfs::Removal => ();
+    GridFsDrop: GridFsDropFuture<R> = gridfs::Dropping => ();
+    GridFsFind: GridFsFindFuture<R> = Single<OpenCursor<R, gridfs::FilesCollectionDocument>>
+        => Cursor<R, gridfs::FilesCollectionDocument>;
+    GridFsFindOne: GridFsFindOneFuture<R> = Single<FirstDocument<gridfs::FilesCollectionDocument>>
+        => Option<gridfs::FilesCollectionDocument>;
+    GridFsRename: GridFsRenameFuture<R> = gridfs::Renaming => ();
     InsertMany: InsertManyFuture<R> = Prepared<crud::InsertMany> => InsertManyResult;
     InsertOne: InsertOneFuture<R> = Single<InsertedOne> => InsertOneResult;
     ListCollectionNames: ListCollectionNamesFuture<R> = crud::Names => Vec<String>;
@@ -143,6 +151,10 @@ impl<R: Runtime, T> SessionCursorFuture<R, T> {
     }
 }
 
+pub use crate::gridfs::futures::{
+    DownloadToStreamFuture, OpenDownloadStreamFuture, OpenUploadStreamFuture,
+    UploadFromStreamFuture,
+};
 pub use crate::transaction::{
     AbortTransactionFuture, CommitTransactionFuture, StartTransactionFuture,
 };

@@ -42,6 +42,7 @@ mod exchange;
 mod execution;
 mod files;
 pub mod futures;
+pub mod gridfs;
 mod hosts;
 mod ids;
 mod inquiry;
@@ -86,6 +87,10 @@ pub use cursor::Cursor;
 pub use database::Database;
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
+pub use gridfs::{
+    GridFsBucket, GridFsDelete, GridFsDrop, GridFsFind, GridFsFindOne, GridFsRename,
+    OpenDownloadStream, OpenUploadStream,
+};
 pub use streams::{ChangeStream, SessionChangeStream, SessionChangeStreamValues};
 // For the crate `onionskin-check`, which drives a probe of the core.
 #[doc(hidden)]
@@ -224,11 +229,12 @@ pub mod dns {
 pub mod error {
     pub use onionskin_core::error::{
         Argument, BsonError, BulkWriteError, CommandError, CustomError, DnsFailure, Error,
-        ErrorKind, IndexedWriteError, InsertManyError, IoError, Label, Labels, NO_WRITES_PERFORMED,
-        NetworkFault, PartialBulkWriteResult, PartialInsert, RESUMABLE_CHANGE_STREAM_ERROR,
-        RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR, Responsible, Result, SYSTEM_OVERLOADED_ERROR,
-        TRANSIENT_TRANSACTION_ERROR, TlsFault, TopologyVersion, UNKNOWN_TRANSACTION_COMMIT_RESULT,
-        UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
+        ErrorKind, GridFsErrorKind, GridFsFileIdentifier, IndexedWriteError, InsertManyError,
+        IoError, Label, Labels, NO_WRITES_PERFORMED, NetworkFault, PartialBulkWriteResult,
+        PartialInsert, RESUMABLE_CHANGE_STREAM_ERROR, RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR,
+        Responsible, Result, SYSTEM_OVERLOADED_ERROR, TRANSIENT_TRANSACTION_ERROR, TlsFault,
+        TopologyVersion, UNKNOWN_TRANSACTION_COMMIT_RESULT, UriPart, Wait, WriteConcernError,
+        WriteError, WriteFailure,
     };
 }
 

@@ -198,7 +198,8 @@ macro_rules! cursor_call {
     };
 }
 
-use {collection_call, cursor_call, read_preference, setters};
+pub(crate) use setters;
+use {collection_call, cursor_call, read_preference};
 
 /// Setters that depend on a value, for every call.
 pub trait Action: IntoFuture + Sized {
