@@ -23,6 +23,7 @@ mod documents;
 mod exchange;
 mod explicit_session;
 pub mod gridfs;
+mod in_transaction;
 mod kill_cursors;
 mod lease;
 mod limit;
@@ -72,13 +73,12 @@ pub use transaction_run::{Repeat, TRANSACTION_RUN_LIMIT, TransactionRun};
 pub(crate) use assess::Assessment;
 pub(crate) use command::{ReadConcernUse, Request};
 pub(crate) use exchange::{Context, ExchangeState, Remains};
+pub(crate) use in_transaction::{InTransaction, OwnSettings, TransactionStep};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{
     AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end, is_retryable_overload,
 };
-pub(crate) use transaction::{
-    InTransaction, MAX_RECOVERY_TOKEN_BYTES, OwnSettings, Place, Transaction, TransactionStep,
-};
+pub(crate) use transaction::{MAX_RECOVERY_TOKEN_BYTES, Place, Transaction};
 pub(crate) use transaction_labels::{label_in_transaction, transaction_label};
 
 use crate::{selection::SelectorAnswer, time::Instant};
