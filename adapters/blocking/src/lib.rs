@@ -28,6 +28,7 @@ mod client;
 mod cursor;
 mod drive;
 mod executor;
+mod file_streams;
 mod flag;
 mod raw_batches;
 mod reactor;
@@ -39,6 +40,7 @@ mod streams;
 
 pub use client::Client;
 pub use cursor::Cursor;
+pub use file_streams::{GridFsDownloadStream, GridFsUploadStream};
 pub use onionskin::*;
 pub use raw_batches::{RawBatchCursor, SessionRawBatchCursor};
 pub use run::{Block, Run, RunTransaction};

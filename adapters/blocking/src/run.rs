@@ -1,13 +1,14 @@
 //! Operations that are run instead of awaited.
 
 use crate::{
-    BlockingRuntime as B, ChangeStream, Cursor, RawBatchCursor, SessionChangeStream, SessionCursor,
-    SessionRawBatchCursor,
+    BlockingRuntime as B, ChangeStream, Cursor, GridFsDownloadStream, GridFsUploadStream,
+    RawBatchCursor, SessionChangeStream, SessionCursor, SessionRawBatchCursor,
 };
 use onionskin::{
     ClientSession, Execution, IndexModel, Result, Shutdown, StartTransaction,
     change_stream::event::ChangeStreamEvent,
     futures,
+    gridfs::FilesCollectionDocument,
     program::Program,
     results::{CollectionSpecification, VerboseBulkWriteResult},
     transaction::RepeatedTransaction,
@@ -98,6 +99,11 @@ block! {
     [T] futures::SessionChangeStreamFuture<B, T>
         => Result<SessionChangeStream<ChangeStreamEvent<T>>>,
         |_, stream| stream.map(SessionChangeStream::new);
+    [] futures::GridFsFindFuture<B> => Result<Cursor<FilesCollectionDocument>>, open;
+    [] futures::OpenDownloadStreamFuture<B> => Result<GridFsDownloadStream>,
+        |runtime, stream| stream.map(|stream| GridFsDownloadStream::new(runtime, stream));
+    [] futures::OpenUploadStreamFuture<B> => Result<GridFsUploadStream>,
+        |runtime, stream| stream.map(|stream| GridFsUploadStream::new(runtime, stream));
 }
 
 block! {
@@ -121,6 +127,12 @@ block! {
     [T: DeserializeOwned + 'static] futures::FindOneAndDeleteFuture<B, T>;
     [T: DeserializeOwned + 'static] futures::FindOneAndReplaceFuture<B, T>;
     [T: DeserializeOwned + 'static] futures::FindOneAndUpdateFuture<B, T>;
+    [] futures::DownloadToStreamFuture<'_, B>;
+    [] futures::GridFsDeleteFuture<B>;
+    [] futures::GridFsDropFuture<B>;
+    [] futures::GridFsFindOneFuture<B>;
+    [] futures::GridFsRenameFuture<B>;
+    [] futures::UploadFromStreamFuture<'_, B>;
     [] futures::InsertManyFuture<B>;
     [] futures::InsertOneFuture<B>;
     [] futures::ListCollectionNamesFuture<B>;

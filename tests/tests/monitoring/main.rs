@@ -24,6 +24,7 @@ mod event_log;
 mod events;
 mod forking;
 mod freeze;
+mod gridfs;
 mod leaks;
 mod ledger;
 mod lifecycle;

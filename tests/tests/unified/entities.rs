@@ -6,8 +6,9 @@ use super::{
 };
 use bson::{Bson, Document};
 use onionskin::{
-    ChangeStream, Client, ClientSession, Collection, Cursor, Database, Runtime,
+    ChangeStream, Client, ClientSession, Collection, Cursor, Database, GridFsBucket, Runtime,
     SessionChangeStream, SessionCursor,
+    gridfs::GridFsBucketOptions,
     options::{CollectionOptions, DatabaseOptions, SessionOptions},
 };
 use onionskin_core::description::TopologyDescription;
@@ -23,6 +24,7 @@ pub(crate) enum Entity<R: Runtime> {
     Client(Arc<Watched<R>>),
     Database(Database<R>),
     Collection(Collection<R, Document>),
+    Bucket(GridFsBucket<R>),
     Session(Arc<Slot<R>>),
     Cursor(Arc<Mutex<Option<Open<R>>>>),
     Topology(Arc<TopologyDescription>),
@@ -37,6 +39,7 @@ impl<R: Runtime> Clone for Entity<R> {
             Self::Client(client) => Self::Client(Arc::clone(client)),
             Self::Database(database) => Self::Database(database.clone()),
             Self::Collection(collection) => Self::Collection(collection.clone()),
+            Self::Bucket(bucket) => Self::Bucket(bucket.clone()),
             Self::Session(session) => Self::Session(Arc::clone(session)),
             Self::Cursor(cursor) => Self::Cursor(Arc::clone(cursor)),
             Self::Topology(topology) => Self::Topology(Arc::clone(topology)),
@@ -294,6 +297,12 @@ impl<R: Runtime> Entities<R> {
                 let own = strictly::<CollectionOptions>(&own)?;
                 let name = string(options, "collectionName")?;
                 Entity::Collection(database.collection_with_options(name, own))
+            }
+            "bucket" => {
+                let database = self.database(string(options, "database")?)?;
+                let own = sub(options, "bucketOptions");
+                let own = strictly::<GridFsBucketOptions>(&own)?;
+                Entity::Bucket(database.gridfs_bucket(own))
             }
             "session" => {
                 let client = self.client(string(options, "client")?)?;

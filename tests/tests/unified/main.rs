@@ -45,6 +45,7 @@ suites! {
     connection_monitoring_and_pooling: "connection-monitoring-and-pooling",
         ["connection-monitoring-and-pooling/tests/logging"];
     crud: "crud", ["crud/tests/unified"];
+    gridfs: "gridfs", ["gridfs/tests"];
     index_management: "index-management", ["index-management/tests"];
     load_balancers: "load-balancers", ["load-balancers/tests"];
     mongodb_handshake: "mongodb-handshake", ["mongodb-handshake/tests/unified"];

@@ -3,7 +3,6 @@
 use super::file::{Test, UnifiedFile, list};
 use bson::{Bson, Document};
 
-const GRIDFS: &str = "there is no GridFS yet";
 const ENCRYPTION: &str = "there is no client-side encryption";
 const TRACING: &str = "there is no OpenTelemetry";
 
@@ -20,7 +19,7 @@ const OPERATIONS: &[(&str, &str)] = &[
 ];
 
 /// Entities.
-const ENTITIES: &[(&str, &str)] = &[("bucket", GRIDFS), ("clientEncryption", ENCRYPTION)];
+const ENTITIES: &[(&str, &str)] = &[("clientEncryption", ENCRYPTION)];
 
 /// Options of client entities.
 const CLIENT_OPTIONS: &[(&str, &str)] = &[

@@ -267,8 +267,8 @@ impl<R: Runtime> GridFsBucket<R> {
 
     /// Deletes the file with this id, and its chunks.
     ///
-    /// Fails with [`GridFsErrorKind::FileNotFound`] if there is no such file. Chunks with the id are
-    /// deleted nevertheless, so do not delete a file that is being uploaded.
+    /// Fails with [`GridFsErrorKind::FileNotFound`] if there is no such file. Chunks with the id
+    /// are deleted nevertheless, so do not delete a file that is being uploaded.
     ///
     /// ```no_run
     /// # use onionskin::{Error, Runtime, bson::Bson, gridfs::GridFsBucket};
@@ -388,7 +388,7 @@ impl<R: Runtime> GridFsBucket<R> {
 
     /// Returns the time limit of a stream that is opened now.
     pub(super) fn stream_limit(&self, timeout: Option<Duration>) -> StreamLimit {
-        let timeout = timeout.or(self.parts.defaults().timeout);
+        let timeout = timeout.or_else(|| self.parts.defaults().timeout);
         let shared = self.client.shared();
         shared.with(|inner, now| inner.core.stream_limit(now, timeout))
     }

@@ -33,6 +33,9 @@ pub(crate) mod futures {
 use onionskin_core::error::Error;
 use std::io;
 
+/// The id of a file, which can have any BSON type.
+pub type GridFsId = bson::Bson;
+
 /// Returns an error of the traits of streams, which contains the error of the driver.
 fn io_error(error: Error) -> io::Error {
     let kind = match error.is_timeout() {

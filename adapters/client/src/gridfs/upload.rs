@@ -30,8 +30,8 @@ use std::{
 /// last chunk is stored when the stream is closed.
 ///
 /// A stream that is dropped before it was closed deletes its chunks in the background, as
-/// [`abort`](Self::abort) does. If it is dropped while it is being closed, the file is either stored
-/// as a whole, or not at all. After an error the chunks stay, and the stream can be dropped only
+/// [`abort`](Self::abort) does. If it is dropped while it is being closed, the file is either
+/// stored as a whole, or not at all. After an error the chunks stay, and the stream can be dropped only
 /// (GridFS Specification, *Operation Failure*). Futures of the stream can be dropped: no bytes are
 /// lost or written twice.
 ///
@@ -42,7 +42,9 @@ use std::{
 /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
 /// use futures_util::AsyncWriteExt;
 ///
-/// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example<R: Runtime>(
+/// #     bucket: GridFsBucket<R>,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut upload = bucket.open_upload_stream("notes.txt").await?;
 /// upload.write_all(b"one line\n").await?;
 /// upload.close().await?;

@@ -236,7 +236,7 @@ fn a_get_more_fails_with_the_reason_why_its_server_cannot_be_used() {
     };
     let text = error.to_string();
     assert!(
-        text.contains("the server of the cursor, cannot be used: "),
+        text.contains("the server of the cursor or transaction, cannot be used: "),
         "{text}"
     );
     assert_eq!(error.server(), Some(&Address::tcp("a", 27017)));

@@ -11,7 +11,8 @@ use crate::{
 use std::time::Duration;
 
 /// The program that drops the two collections of a bucket, first that of the files (GridFS
-/// Specification, *Dropping an entire GridFS bucket*). A collection that does not exist is no error.
+/// Specification, *Dropping an entire GridFS bucket*). A collection that does not exist is no
+/// error.
 #[derive(Debug)]
 pub struct Dropping {
     bucket: Bucket,

@@ -6,6 +6,7 @@ mod client;
 mod collection;
 mod cursor;
 mod database;
+mod gridfs;
 mod indexes;
 
 use super::{
@@ -189,6 +190,7 @@ pub(crate) async fn operate<R: Runtime>(
         Entity::Client(client) => client::operate(&client.client, name, arguments).await,
         Entity::Database(database) => database::operate(&database, name, arguments).await,
         Entity::Collection(collection) => collection::operate(&collection, name, arguments).await,
+        Entity::Bucket(bucket) => gridfs::operate(&bucket, name, arguments).await,
         Entity::Session(session) => {
             let mut arguments = arguments;
             if name != "endSession" {

@@ -297,10 +297,12 @@ impl RandomHarness {
         assert!(self.open.contains(&socket));
         assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         assert!(self.exchanges.iter().all(|(l, _)| l.socket() != socket));
-        // A transaction runs one command at a time. Only its cursors can be closed meanwhile.
+        // A transaction runs one command at a time. Only its cursors can be closed meanwhile, and
+        // it can be aborted.
         let session = |exchange: &Exchange| {
             let request = &exchange.operation.request;
-            request.lsid.filter(|_| request.name() != "killCursors")
+            let is_end = matches!(request.name(), "killCursors" | "abortTransaction");
+            request.lsid.filter(|_| !is_end)
         };
         let own = session(&exchange);
         let others = || {
