@@ -22,8 +22,8 @@ pub(crate) fn label_in_transaction(request: &Request, error: Error) -> Error {
     }
 }
 
-/// True for the errors of a network, of server selection, and of a pool that was cleared, and if the
-/// time passed while the reply was awaited.
+/// True for the errors of a network, of server selection, and of a pool that was cleared, and if
+/// the time passed while the reply was awaited.
 fn has_no_reply(error: &Error) -> bool {
     error.is_network() || error.is_server_selection()
 }

@@ -17,8 +17,8 @@ use std::{
 /// A download: the bytes of a file, read in order.
 ///
 /// The stream implements `AsyncRead` of the crate `futures-io`, and with the feature `tokio-io`
-/// that of `tokio`. The first read opens a cursor of the chunks, and the stream keeps one batch of it in
-/// memory, which is at most 16 MB. The errors of `AsyncRead` contain an [`Error`], which
+/// that of `tokio`. The first read opens a cursor of the chunks, and the stream keeps one batch of
+/// it in memory, which is at most 16 MB. The errors of `AsyncRead` contain an [`Error`], which
 /// `io::Error::downcast` returns.
 ///
 /// Each chunk is checked before its bytes are read. A read fails if a chunk is missing, has a wrong

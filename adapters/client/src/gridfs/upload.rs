@@ -31,9 +31,9 @@ use std::{
 ///
 /// A stream that is dropped before it was closed deletes its chunks in the background, as
 /// [`abort`](Self::abort) does. If it is dropped while it is being closed, the file is either
-/// stored as a whole, or not at all. After an error the chunks stay, and the stream can be dropped only
-/// (GridFS Specification, *Operation Failure*). Futures of the stream can be dropped: no bytes are
-/// lost or written twice.
+/// stored as a whole, or not at all. After an error the chunks stay, and the stream can be dropped
+/// only (GridFS Specification, *Operation Failure*). Futures of the stream can be dropped: no bytes
+/// are lost or written twice.
 ///
 /// The time limit ([`OpenUploadStream::timeout`](super::OpenUploadStream::timeout)) applies to the
 /// whole life of the stream, also while nothing is written.
