@@ -465,3 +465,27 @@ fn the_document_about_the_architecture_lists_the_public_modules() {
     });
     assert_eq!(named, public_modules());
 }
+
+#[test]
+fn the_lock_files_of_other_workspaces_are_current() {
+    let locks = files()
+        .into_iter()
+        .filter(|path| path.ends_with("/Cargo.lock"));
+    let mut count = 0;
+    for path in locks {
+        count += 1;
+        let folder = path
+            .strip_suffix("Cargo.lock")
+            .expect("the filter's suffix");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["metadata", "--locked", "--offline", "--format-version=1"])
+            .current_dir(root().join(folder))
+            .output()
+            .expect("cargo runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        // Another failure is that of a dependency that was never downloaded.
+        assert!(!text.contains("update the lock file"), "{path}: {text}");
+    }
+    assert!(count > 0, "no lock file was found");
+}
