@@ -401,8 +401,12 @@ impl<R: Runtime> Client<R> {
     /// Gives the session and the pin of a cursor back to the core.
     pub(crate) fn release_cursor(&self, resources: CursorResources) {
         if !resources.is_empty() {
-            self.shared()
-                .with(|inner, now| inner.core.release_cursor(now, resources));
+            let shared = self.shared();
+            shared.with(|inner, now| {
+                // The child of a fork must not abort a transaction of its parent.
+                inner.notice_fork(shared, now);
+                inner.core.release_cursor(now, resources);
+            });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Cursors.
 
-use crate::{Client, Execution, Runtime, client::EndCommand};
+use crate::{Client, Runtime, kept::Kept};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{error::Error, operation};
@@ -39,11 +39,7 @@ pub struct Cursor<R: Runtime, T> {
 }
 
 /// The core's cursor, and the operation that fetches its batches.
-pub(crate) struct Batches<R: Runtime> {
-    pub(crate) fetch: Execution<R, operation::Cursor>,
-    /// The id of the process in which the cursor was opened.
-    process: Option<u32>,
-}
+pub(crate) type Batches<R> = Kept<R, operation::Cursor>;
 
 impl<R: Runtime, T> fmt::Debug for Cursor<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,26 +159,6 @@ impl<R: Runtime, T> Cursor<R, T> {
 }
 
 impl<R: Runtime> Batches<R> {
-    pub(crate) fn new(client: Client<R>, cursor: operation::Cursor) -> Self {
-        let process = client.runtime().process_id();
-        Self {
-            fetch: Execution::at_rest(client, cursor),
-            process,
-        }
-    }
-
-    /// Closes the cursor on the server.
-    pub(crate) async fn close(mut self) {
-        self.leave_to_parent();
-        self.fetch.stop();
-        let client = self.fetch.client().clone();
-        match self.fetch.program_mut().end() {
-            // If the command fails, the server closes the cursor by itself after a time.
-            Ok(command) => drop(EndCommand::new(&client, command).await),
-            Err(resources) => client.release_cursor(resources),
-        }
-    }
-
     /// Fetches a batch if the current one was read and the cursor is open. The result is true if
     /// there is something to read, and false if the cursor has no more documents.
     ///
@@ -198,25 +174,9 @@ impl<R: Runtime> Batches<R> {
             if cursor.has_next() || !cursor.is_open() {
                 return Poll::Ready(Ok(cursor.has_next()));
             }
-            if self.leave_to_parent() {
-                let message = "the cursor belongs to the parent process; open a new cursor after \
-                               a fork";
-                return Poll::Ready(Err(Error::argument(message)));
-            }
-            self.fetch.restart();
+            self.restart()?;
         }
         Pin::new(&mut self.fetch).poll(context)
-    }
-
-    /// If the process was forked after the cursor was opened, replaces the cursor by an exhausted
-    /// one and returns true. The parent process still uses the cursor, so the child must neither
-    /// read from it nor close it.
-    fn leave_to_parent(&mut self) -> bool {
-        let is_left = self.fetch.runtime().process_id() != self.process;
-        if is_left {
-            *self.fetch.program_mut() = operation::Cursor::exhausted();
-        }
-        is_left
     }
 }
 
@@ -295,13 +255,5 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Stream for Cursor<R, T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_document(context)
-    }
-}
-
-impl<R: Runtime> Drop for Batches<R> {
-    fn drop(&mut self) {
-        // `fetch` is dropped next and closes an open cursor, which must not happen to a cursor of
-        // the parent process.
-        self.leave_to_parent();
     }
 }

@@ -46,6 +46,7 @@ pub mod gridfs;
 mod hosts;
 mod ids;
 mod inquiry;
+mod kept;
 #[cfg(all(feature = "gssapi", unix))]
 mod kerberos;
 #[cfg(feature = "__lock-times")]

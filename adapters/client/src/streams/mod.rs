@@ -4,7 +4,7 @@ mod session;
 
 pub use session::{SessionChangeStream, SessionChangeStreamValues};
 
-use crate::{Client, Execution, Runtime, client::EndCommand};
+use crate::{Client, Runtime, kept::Kept};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{
@@ -71,11 +71,7 @@ pub struct ChangeStream<R: Runtime, T> {
 }
 
 /// The core's change stream, and the operation that fetches its events.
-pub(crate) struct Events<R: Runtime> {
-    fetch: Execution<R, operation::ChangeStream>,
-    /// The id of the process in which the stream was opened.
-    process: Option<u32>,
-}
+type Events<R> = Kept<R, operation::ChangeStream>;
 
 impl<R: Runtime, T> fmt::Debug for ChangeStream<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,12 +85,8 @@ impl<R: Runtime, T> fmt::Debug for ChangeStream<R, T> {
 
 impl<R: Runtime, T> ChangeStream<R, T> {
     pub(crate) fn new(client: Client<R>, stream: operation::ChangeStream) -> Self {
-        let process = client.runtime().process_id();
         Self {
-            events: Events {
-                fetch: Execution::at_rest(client, stream),
-                process,
-            },
+            events: Events::new(client, stream),
             marker: PhantomData,
         }
     }
@@ -188,17 +180,6 @@ impl<R: Runtime, T> ChangeStream<R, T> {
 }
 
 impl<R: Runtime> Events<R> {
-    async fn close(mut self) {
-        self.leave_to_parent();
-        self.fetch.stop();
-        let client = self.fetch.client().clone();
-        match self.fetch.program_mut().end() {
-            // If the command fails, the server closes the cursor by itself after a time.
-            Ok(command) => drop(EndCommand::new(&client, command).await),
-            Err(resources) => client.release_cursor(resources),
-        }
-    }
-
     /// Moves to the next event. The result is `None` at the end of the stream. With `fetches_one`,
     /// one batch is fetched at most, and the result is `None` also if it is empty.
     fn poll(
@@ -216,28 +197,15 @@ impl<R: Runtime> Events<R> {
             if !stream.is_alive() {
                 return Poll::Ready(None);
             }
-            if self.leave_to_parent() {
-                let message = "the change stream belongs to the parent process; open a new one \
-                               after a fork";
-                return Poll::Ready(Some(Err(Error::argument(message))));
+            if let Err(error) = self.restart() {
+                return Poll::Ready(Some(Err(error)));
             }
-            self.fetch.restart();
         }
         let fetched = ready!(Pin::new(&mut self.fetch).poll(context));
         Poll::Ready(match fetched {
             Ok(_) => self.fetch.program_mut().advance(),
             Err(error) => Some(Err(error)),
         })
-    }
-
-    /// If the process was forked after the stream was opened, ends the stream and returns true. The
-    /// parent process still uses the cursor, so the child must neither read from it nor close it.
-    fn leave_to_parent(&mut self) -> bool {
-        let is_left = self.fetch.runtime().process_id() != self.process;
-        if is_left {
-            self.fetch.program_mut().disown();
-        }
-        is_left
     }
 }
 
@@ -278,13 +246,5 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Stream for ChangeStream<R, T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_event(context, false)
-    }
-}
-
-impl<R: Runtime> Drop for Events<R> {
-    fn drop(&mut self) {
-        // `fetch` is dropped next and closes the cursor, which must not happen to a cursor of the
-        // parent process.
-        self.leave_to_parent();
     }
 }
