@@ -1,10 +1,6 @@
 //! The program of a download.
 
-use super::{
-    Bucket, FilesCollectionDocument, StreamLimit,
-    layout::{Layout, data_of},
-    not_found,
-};
+use super::{Bucket, FilesCollectionDocument, StreamLimit, layout::Layout, not_found};
 use crate::{
     error::{Error, GridFsErrorKind, GridFsFileIdentifier},
     operation::{
@@ -13,6 +9,7 @@ use crate::{
     },
 };
 use bson::{Bson, Document, doc};
+use std::ops::Range;
 
 /// The file that is downloaded.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +38,8 @@ pub struct Download {
     cursor: Option<Cursor>,
     /// The number of chunks that were checked, of which the last is the current one.
     checked: u64,
-    /// The number of bytes of the current chunk that were read.
-    position: usize,
+    /// The place of the bytes of the current chunk that were not read, in its document.
+    unread: Range<usize>,
     stage: Stage,
 }
 
@@ -70,7 +67,7 @@ impl Download {
             layout: Layout::default(),
             cursor: None,
             checked: 0,
-            position: 0,
+            unread: 0..0,
             stage: Stage::Finding,
         }
     }
@@ -84,11 +81,10 @@ impl Download {
     /// Returns the bytes of the current chunk that were not read yet.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let is_reading = matches!(self.stage, Stage::Reading) && self.checked > 0;
-        let cursor = self.cursor.as_ref().filter(|_| is_reading);
-        let data = cursor.and_then(Cursor::current).and_then(data_of);
-        data.and_then(|data| data.get(self.position..))
-            .unwrap_or_default()
+        let cursor = self.cursor.as_ref();
+        let cursor = cursor.filter(|_| matches!(self.stage, Stage::Reading));
+        let chunk = cursor.map(Cursor::current_bytes).unwrap_or_default();
+        chunk.get(self.unread.clone()).unwrap_or_default()
     }
 
     /// Copies bytes of the current chunk to `target`, and returns their number. Zero means that the
@@ -102,8 +98,8 @@ impl Download {
     }
 
     /// Marks this many bytes of the current chunk as read.
-    pub const fn consume(&mut self, count: usize) {
-        self.position = self.position.saturating_add(count);
+    pub fn consume(&mut self, count: usize) {
+        self.unread.start = self.unread.start.saturating_add(count).min(self.unread.end);
     }
 
     /// Forgets the cursor without closing it, because it belongs to the parent of a forked process.
@@ -229,11 +225,11 @@ impl Download {
                     Some(chunk) => self.layout.check(self.checked, chunk),
                     None => Err(Error::protocol("a chunk is no document")),
                 });
-                if let Err(error) = checked {
-                    return self.fail(error);
+                match checked {
+                    Ok(unread) => self.unread = unread,
+                    Err(error) => return self.fail(error),
                 }
                 self.checked += 1;
-                self.position = 0;
                 continue;
             }
             match cursor.start() {

@@ -6,6 +6,7 @@ use crate::{
     error::{Error, GridFsErrorKind},
 };
 use bson::{RawBsonRef, RawDocument};
+use std::ops::Range;
 
 /// The chunks that a file must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,12 +43,16 @@ impl Layout {
     }
 
     /// Checks that a chunk document is that of the chunk `next`: its index and the size of its
-    /// data.
-    pub(super) fn check(self, next: u64, document: &RawDocument) -> Result<(), Error> {
+    /// data. Returns the place of the data in the document, so that no read looks for it again.
+    pub(super) fn check(self, next: u64, document: &RawDocument) -> Result<Range<usize>, Error> {
         self.find_mistake(next, document).map_err(Error::gridfs)
     }
 
-    fn find_mistake(self, next: u64, document: &RawDocument) -> Result<(), GridFsErrorKind> {
+    fn find_mistake(
+        self,
+        next: u64,
+        document: &RawDocument,
+    ) -> Result<Range<usize>, GridFsErrorKind> {
         let invalid = |message: &str| GridFsErrorKind::InvalidChunk {
             n: next,
             message: message.to_owned(),
@@ -70,7 +75,8 @@ impl Layout {
                 n: next,
             });
         }
-        Ok(())
+        let start = data.as_ptr().addr() - document.as_bytes().as_ptr().addr();
+        Ok(start..start + data.len())
     }
 
     /// Checks the end of the chunks, of which `count` were read.
@@ -83,7 +89,7 @@ impl Layout {
 }
 
 /// Returns the data of a chunk document.
-pub(super) fn data_of(document: &RawDocument) -> Option<&[u8]> {
+fn data_of(document: &RawDocument) -> Option<&[u8]> {
     match document.get("data") {
         Ok(Some(RawBsonRef::Binary(binary))) => Some(binary.bytes),
         _ => None,
