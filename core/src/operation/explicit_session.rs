@@ -124,12 +124,13 @@ pub(crate) struct ExplicitSession {
 }
 
 /// The time limit of a transaction that is repeated until it succeeds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RunLimit {
-    /// The limit, which an abort has for itself, because it begins when the time can be over.
+    /// The limit, which an abort has for itself, because it begins when the time can be over. Zero
+    /// means no limit.
     pub(crate) timeout: Duration,
-    /// The deadline of all other operations of the session.
-    pub(crate) deadline: Instant,
+    /// The deadline of all other operations of the session; `None` for no limit.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl ExplicitSession {

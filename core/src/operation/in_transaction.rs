@@ -55,6 +55,11 @@ pub(crate) struct OwnSettings {
 }
 
 impl Exchange {
+    /// True for a command of a transaction.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.operation.request.transaction.is_some()
+    }
+
     /// Notes for the transaction of the command whether it was sent. `remains` is what the exchange
     /// leaves on its connection.
     #[inline]

@@ -58,6 +58,8 @@ pub struct InsertMany {
     done: Portion,
     /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
+    /// True in a transaction, which the server aborts after a failed statement.
+    is_in_transaction: bool,
     /// The indexes, in the caller's list, of the documents that the server refused.
     failed: BTreeSet<usize>,
     merged: Option<MergedErrors>,
@@ -121,6 +123,7 @@ impl InsertMany {
             failed: BTreeSet::new(),
             merged: None,
             written: 0,
+            is_in_transaction: false,
         })
     }
 
@@ -229,7 +232,7 @@ impl InsertMany {
             return Step::Done(self.result());
         }
         let first_failed = fault.errors().iter().map(|failed| failed.index).min();
-        let is_spent = error.has_label(&Label::RetryableWriteError);
+        let is_spent = error.has_label(&Label::RetryableWriteError) || self.is_in_transaction;
         match first_failed {
             // The server does not insert the documents after the first failure of an ordered batch.
             Some(index) if self.is_ordered() => {
@@ -257,6 +260,7 @@ impl Program for InsertMany {
 
     fn handle_begun(&mut self, exchange: &mut Exchange) {
         self.batch = exchange.portion().unwrap_or_default();
+        self.is_in_transaction = exchange.is_in_transaction();
     }
 
     fn handle_reply(&mut self, _: &mut Exchange) -> Step<InsertManyResult> {

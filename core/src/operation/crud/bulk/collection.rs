@@ -59,6 +59,8 @@ pub struct CollectionBulkWrite {
     done: Portion,
     /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
+    /// True in a transaction, which the server aborts after a failed statement.
+    is_in_transaction: bool,
     /// The last reply with write errors or a write concern error, until its command is known not to
     /// be retried, or a retry has succeeded.
     held: Option<Held>,
@@ -144,6 +146,7 @@ impl CollectionBulkWrite {
             ids: statements.ids,
             done: Portion::default(),
             batch: Portion::default(),
+            is_in_transaction: false,
             held: None,
             result: BulkWriteResult::default(),
             failures: BulkWriteError::default(),
@@ -324,7 +327,8 @@ impl CollectionBulkWrite {
         if let Err(error) = self.add_fault(fault, error) {
             return self.finish(Some(error));
         }
-        let is_stopped = self.is_ordered() && !fault.errors().is_empty();
+        let stops = self.is_ordered() || self.is_in_transaction;
+        let is_stopped = stops && !fault.errors().is_empty();
         match is_stopped || error.has_label(&Label::RetryableWriteError) {
             true => self.finish(None),
             false => self.next_step(),
@@ -371,6 +375,7 @@ impl Program for CollectionBulkWrite {
 
     fn handle_begun(&mut self, exchange: &mut Exchange) {
         self.batch = exchange.portion().unwrap_or_default();
+        self.is_in_transaction = exchange.is_in_transaction();
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<BulkWriteResult> {

@@ -70,6 +70,8 @@ pub struct BulkWrite<O> {
     labels: Labels,
     /// True after an error that a retry did not cure, which ends the bulk write (RW-29).
     is_spent: bool,
+    /// True in a transaction, which the server aborts after a failed operation.
+    is_in_transaction: bool,
     result: VerboseBulkWriteResult,
     failures: BulkWriteError,
     merged: MergedBytes,
@@ -104,18 +106,6 @@ impl<O> BulkWrite<O> {
         if models.is_empty() {
             return Err(Error::argument("there is no operation in the bulk write"));
         }
-        let concern = options.write_concern.as_ref();
-        let concern = concern.or(defaults.write_concern.as_ref());
-        if concern.is_some_and(|concern| !concern.is_acknowledged()) {
-            if is_verbose {
-                let message = "Cannot request unacknowledged write concern and verbose results";
-                return Err(Error::argument(message));
-            }
-            if options.ordered != Some(false) {
-                let message = "Cannot request unacknowledged write concern and ordered writes";
-                return Err(Error::argument(message));
-            }
-        }
         let mut encoded = Encoded::default();
         for model in models {
             encoded.add(model, &mut new_id)?;
@@ -137,6 +127,7 @@ impl<O> BulkWrite<O> {
             batch_errors: 0,
             labels: Labels::default(),
             is_spent: false,
+            is_in_transaction: false,
             result: VerboseBulkWriteResult::default(),
             failures: BulkWriteError::default(),
             merged: MergedBytes::default(),
@@ -148,6 +139,25 @@ impl<O> BulkWrite<O> {
     /// Makes all commands run in a session that the application has started.
     pub const fn set_session(&mut self, session: SessionId) {
         self.session = Some(session);
+    }
+
+    /// Fails if a write concern without a reply does not fit. In a session, the client decides
+    /// about it when the command begins.
+    fn check_concern(&self) -> Result<(), Error> {
+        let concern = self.options.write_concern.as_ref();
+        let concern = concern.or(self.defaults.write_concern.as_ref());
+        if self.session.is_some() || concern.is_none_or(|concern| concern.is_acknowledged()) {
+            return Ok(());
+        }
+        if self.is_verbose {
+            let message = "Cannot request unacknowledged write concern and verbose results";
+            return Err(Error::argument(message));
+        }
+        if self.is_ordered() {
+            let message = "Cannot request unacknowledged write concern and ordered writes";
+            return Err(Error::argument(message));
+        }
+        Ok(())
     }
 
     fn is_ordered(&self) -> bool {
@@ -328,7 +338,8 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
     /// Returns the command of the next batch, or the result if no operation is left.
     fn next_step(&mut self) -> Step<O> {
         let is_over = self.done.bytes >= self.operations.size_bytes();
-        let is_stopped = self.is_ordered() && !self.failures.write_errors.is_empty();
+        let stops = self.is_ordered() || self.is_in_transaction;
+        let is_stopped = stops && !self.failures.write_errors.is_empty();
         if is_over || is_stopped || self.is_spent {
             return self.finish(None);
         }
@@ -373,10 +384,14 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     type Output = O;
 
     fn start(&mut self) -> Step<O> {
-        self.next_step()
+        match self.check_concern() {
+            Ok(()) => self.next_step(),
+            Err(error) => Step::Done(Err(error)),
+        }
     }
 
     fn handle_begun(&mut self, exchange: &mut Exchange) {
+        self.is_in_transaction = exchange.is_in_transaction();
         // The exchange of a `getMore` has no portion.
         if let Some(batch) = exchange.portion() {
             self.batch = batch;

@@ -9,7 +9,7 @@ names! {
     /// The document that an event of an update has, besides the description of the update
     /// (`fullDocument`).
     FullDocumentType {
-        /// None. The default.
+        /// No document. The default.
         Default = "default",
         /// The newest document that a majority of the members has, which later updates can have
         /// changed. There is none if the document was deleted meanwhile.
@@ -25,7 +25,7 @@ names! {
     /// The document from before the change that an event has (`fullDocumentBeforeChange`). From
     /// server 6.0 on.
     FullDocumentBeforeChangeType {
-        /// None. The default.
+        /// No document. The default.
         Off = "off",
         /// The document, if the collection keeps it (`changeStreamPreAndPostImages`).
         WhenAvailable = "whenAvailable",
