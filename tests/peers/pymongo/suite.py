@@ -38,8 +38,6 @@ LEFT_OUT = re.compile(
 
 # The reason of a failure by a part of its message or of the name of its test. The first one counts.
 REASONS = [
-    ("transactions", r"ransaction"),
-    ("change streams", r"changeStream|change_stream|ChangeStream"),
     ("names that a resolver outside must know", r"Name or service not known"),
     ("the oplog as a collection", r"oplog"),
     ("refused by name", r"\$where|\$text|\$near|does not implement"),
@@ -95,7 +93,7 @@ class Servers:
         host, port = re.search(r"//([^:/]+):(\d+)", self.uri).groups()
         environment = {**os.environ, "DB_IP": host, "DB_PORT": port}
         if topology == "load-balanced":
-            environment["TEST_LOADBALANCER"] = "1"
+            environment["TEST_LOAD_BALANCER"] = "1"
             environment["SINGLE_MONGOS_LB_URI"] = self.uri
             environment["MULTI_MONGOS_LB_URI"] = self.uri
         return environment
