@@ -248,13 +248,10 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
 
 impl<R: Runtime> Drop for RepeatedTransaction<'_, R> {
     fn drop(&mut self) {
-        let key = self.session.key();
-        self.session
-            .client()
-            .shared()
-            .lock()
+        let mut inner = self.session.client().shared().lock();
+        inner
             .core
-            .end_transaction_run(key);
+            .end_transaction_run(self.session.key(), &self.run);
     }
 }
 

@@ -196,8 +196,8 @@ impl Transaction {
         self.place.take_if(|_| is_own)
     }
 
-    /// Takes the place of the transaction.
-    pub(crate) const fn give_up_place(&mut self) -> Option<Place> {
+    /// Takes the place of the transaction, which has ended without a command.
+    pub(crate) const fn leave_place(&mut self) -> Option<Place> {
         self.place.take()
     }
 

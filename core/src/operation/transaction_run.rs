@@ -1,7 +1,7 @@
 //! The decisions about a transaction that is run until it succeeds (Convenient API for
 //! Transactions).
 
-use super::backoff::share;
+use super::{RunLimit, backoff::share};
 use crate::{
     error::{Error, Label, MAX_TIME_EXPIRED, Wait},
     time::Instant,
@@ -40,6 +40,8 @@ pub struct TransactionRun {
     timeout: Option<Duration>,
     attempts: u32,
     last: Option<Error>,
+    /// The limit of the run of the same session within which this one runs.
+    outer: Option<RunLimit>,
 }
 
 /// The part of a run that is repeated.
@@ -61,7 +63,18 @@ impl TransactionRun {
             timeout,
             attempts: 0,
             last: None,
+            outer: None,
         }
+    }
+
+    /// Returns the run with the limit of the run within which it runs.
+    pub(crate) const fn within(mut self, outer: Option<RunLimit>) -> Self {
+        self.outer = outer;
+        self
+    }
+
+    pub(crate) const fn outer(&self) -> Option<RunLimit> {
+        self.outer
     }
 
     /// Returns the time limit that the application has set as a deadline.

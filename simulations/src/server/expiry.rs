@@ -30,7 +30,7 @@ impl Member {
             let store = self.replica.store_mut();
             // A pass that fails changes nothing; the next pass tries again.
             let is_done = store.expire(DateTime::from_millis(wall)).is_ok();
-            // The same holds for one that would change documents of an open transaction.
+            // A pass that would change documents of an open transaction also changes nothing.
             if !is_done || self.blocked().is_some() {
                 self.replica.store_mut().undo_changes();
             }

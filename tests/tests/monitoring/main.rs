@@ -42,6 +42,7 @@ mod selection;
 mod spans;
 mod storm;
 mod streams;
+mod transaction_faults;
 mod transactions;
 mod turns;
 mod waiting;

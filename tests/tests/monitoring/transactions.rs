@@ -1,11 +1,10 @@
 //! Transactions: the prose tests of `transactions/tests/README.md` and of
-//! `transactions-convenient-api/tests/README.md`, and what happens to transactions whose servers
-//! and callers leave them.
+//! `transactions-convenient-api/tests/README.md`.
 //!
 //! *Retry Timeout is Enforced* and *Retry Backoff is Enforced* are tested in
 //! `core/src/operation/transaction_run.rs` as well, with a clock and jitter of the test.
 
-use crate::scene::{Scene, Watched, any_topology, balanced, play, replica_set, sharded};
+use crate::scene::{Scene, Watched, balanced, play, replica_set, sharded};
 use bson::{Document, doc};
 use onionskin::{
     ClientSession, Collection,
@@ -13,20 +12,20 @@ use onionskin::{
     options::{CollectionOptions, WriteConcern},
     transaction::TransactionState,
 };
-use onionskin_simulations::world::{SimRuntime, plan::Disaster};
+use onionskin_simulations::world::SimRuntime;
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-type Session = ClientSession<SimRuntime>;
+pub(crate) type Session = ClientSession<SimRuntime>;
 
-fn documents(watched: &Watched) -> Collection<SimRuntime, Document> {
+pub(crate) fn documents(watched: &Watched) -> Collection<SimRuntime, Document> {
     watched.client.database("test").collection("test")
 }
 
-async fn session(watched: &Watched) -> Session {
+pub(crate) async fn session(watched: &Watched) -> Session {
     watched.client.start_session().await.expect("it is open")
 }
 
@@ -258,214 +257,6 @@ fn repetitions_of_a_transaction_pause_before_they_begin() {
         let lasted = scene.now() - began;
         let pauses = Duration::from_millis(300)..Duration::from_millis(2_700);
         assert!(pauses.contains(&lasted), "{lasted:?}");
-        session.end().await;
-        watched.end().await;
-    });
-}
-
-/// A transaction whose session was dropped, or whose commit future was never polled, is aborted.
-#[test]
-fn a_dropped_session_leaves_no_transaction_behind() {
-    play([replica_set(), sharded(), balanced()], |scene| async move {
-        let watched = scene.client("");
-        let all = documents(&watched);
-        all.insert_one(doc! { "_id": 1, "n": 0 })
-            .await
-            .expect("it is inserted");
-        let mut session = session(&watched).await;
-        session.start_transaction().await.expect("it starts");
-        let update = all.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } });
-        update.session(&mut session).await.expect("it is updated");
-        let unpolled = session.commit_transaction();
-        drop(unpolled);
-        assert_eq!(session.transaction_state(), TransactionState::InProgress);
-        drop(session);
-        // This write conflicts with the transaction until that is aborted.
-        let began = scene.now();
-        let update = all.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 10 } });
-        update.await.expect("it is updated");
-        assert!(scene.now() - began < Duration::from_secs(1));
-        let found = all
-            .find_one(doc! {})
-            .await
-            .expect("it is read")
-            .expect("it is there");
-        assert_eq!(found.get_i32("n").ok(), Some(10));
-        watched.end().await;
-    });
-}
-
-/// Eight tasks move money between four accounts, while the primary steps down twice. The sum is
-/// kept, and each transfer that was confirmed took place once.
-#[test]
-fn transfers_between_accounts_keep_their_sum_across_failovers() {
-    const TASKS: i32 = 8;
-    const TRANSFERS: i32 = 5;
-    play([replica_set()], |scene| async move {
-        let watched = scene.client("w=majority&readConcernLevel=majority");
-        let all = documents(&watched);
-        let accounts = (0..4).map(|id| doc! { "_id": id, "sum": 100, "transfers": 0 });
-        all.insert_many(accounts).await.expect("they are inserted");
-        let tasks: Vec<_> = (0..TASKS)
-            .map(|task| {
-                let (all, client) = (all.clone(), watched.client.clone());
-                scene.spawn(async move {
-                    let mut session = client.start_session().await?;
-                    for turn in 0..TRANSFERS {
-                        let (from, to) = ((task + turn) % 4, (task + turn + 1) % 4);
-                        let context = all.clone();
-                        let run = session
-                            .start_transaction()
-                            .and_run(context, |session, all| {
-                                Box::pin(transfer(all.clone(), session, from, to))
-                            });
-                        run.await?;
-                    }
-                    Ok::<(), Error>(())
-                })
-            })
-            .collect();
-        scene.pause(3).await;
-        scene.strike(Disaster::StepDown);
-        scene.pause(1_000).await;
-        scene.strike(Disaster::StepDown);
-        for task in tasks {
-            let patience = Duration::from_secs(300);
-            let is_over = || task.is_over();
-            scene.until_within(patience, "the transfers", is_over).await;
-            task.join().await.expect("all transfers succeed");
-        }
-        let found = all.find(doc! {}).await.expect("they are read");
-        let found: Vec<Document> = found.into_vec().await.expect("they are read");
-        let total = |field| {
-            found
-                .iter()
-                .filter_map(|a| a.get_i32(field).ok())
-                .sum::<i32>()
-        };
-        assert_eq!(total("sum"), 400);
-        assert_eq!(total("transfers"), 2 * TASKS * TRANSFERS);
-        watched.end().await;
-    });
-}
-
-async fn transfer(
-    all: Collection<SimRuntime, Document>,
-    session: &mut Session,
-    from: i32,
-    to: i32,
-) -> Result<(), Error> {
-    for (id, sum) in [(from, -1), (to, 1)] {
-        let change = doc! { "$inc": { "sum": sum, "transfers": 1 } };
-        all.update_one(doc! { "_id": id }, change)
-            .session(&mut *session)
-            .await?;
-    }
-    Ok(())
-}
-
-/// A server without transactions refuses the first operation, and says why.
-#[test]
-fn a_standalone_server_refuses_transactions() {
-    let [standalone, ..] = any_topology();
-    play([standalone], |scene| async move {
-        let watched = scene.client("");
-        let mut session = session(&watched).await;
-        session.start_transaction().await.expect("nothing is sent");
-        let all = documents(&watched);
-        let error = all
-            .insert_one(doc! {})
-            .session(&mut session)
-            .await
-            .expect_err("refused");
-        assert_eq!(error.code(), Some(20), "{error}");
-        session.end().await;
-        watched.end().await;
-    });
-}
-
-/// The cursors that were dropped before and in a transaction are closed in the background, also on
-/// the connection that the transaction uses.
-#[test]
-fn dropped_cursors_do_not_disturb_a_transaction() {
-    play([replica_set(), sharded(), balanced()], |scene| async move {
-        let watched = scene.client("");
-        let all = documents(&watched);
-        let ten = (0..10).map(|id| doc! { "_id": id });
-        all.insert_many(ten).await.expect("they are inserted");
-        let mut session = session(&watched).await;
-        let read_one = async |session: &mut Session| {
-            let find = all.find(doc! {}).batch_size(2).session(&mut *session);
-            let mut cursor = find.await.expect("it is open");
-            cursor
-                .next(session)
-                .await
-                .expect("it has one")
-                .expect("it is read");
-            cursor
-        };
-        let earlier = read_one(&mut session).await;
-        session.start_transaction().await.expect("it starts");
-        drop(earlier);
-        drop(read_one(&mut session).await);
-        let insert = all.insert_one(doc! { "_id": 10 }).session(&mut session);
-        insert.await.expect("it is inserted");
-        drop(read_one(&mut session).await);
-        session.commit_transaction().await.expect("it is committed");
-        let found = all
-            .count_documents(doc! {})
-            .await
-            .expect("they are counted");
-        assert_eq!(found, 11);
-        // The same before the session is dropped, so that its transaction has to be aborted.
-        session.start_transaction().await.expect("it starts");
-        let insert = all.insert_one(doc! { "_id": 11 }).session(&mut session);
-        insert.await.expect("it is inserted");
-        drop(read_one(&mut session).await);
-        drop(session);
-        all.insert_one(doc! { "_id": 11 })
-            .await
-            .expect("the transaction was aborted");
-        watched.end().await;
-    });
-}
-
-/// A callback that drops an operation cannot be committed. The run says so, and aborts.
-#[test]
-fn a_run_whose_callback_drops_an_operation_is_aborted() {
-    play([replica_set(), sharded(), balanced()], |scene| async move {
-        let watched = scene.client("");
-        let all = documents(&watched);
-        all.insert_one(doc! { "_id": 1 })
-            .await
-            .expect("it is inserted");
-        let mut session = session(&watched).await;
-        let run = session.with_transaction(async |session| {
-            let insert = all.insert_one(doc! { "_id": 2 }).session(session);
-            let soon = Duration::from_micros(10);
-            assert!(
-                scene.drop_after(soon, insert).await.is_none(),
-                "it takes longer"
-            );
-            Ok(())
-        });
-        let error = run.await.expect_err("it cannot be committed");
-        assert!(
-            matches!(error.kind(), ErrorKind::Transaction { .. }),
-            "{error}"
-        );
-        assert_eq!(session.transaction_state(), TransactionState::Aborted);
-        let insert =
-            async |session: &mut Session| all.insert_one(doc! { "_id": 3 }).session(session).await;
-        session
-            .with_transaction(insert)
-            .await
-            .expect("it is committed");
-        let found = all
-            .count_documents(doc! {})
-            .await
-            .expect("they are counted");
-        assert_eq!(found, 2);
         session.end().await;
         watched.end().await;
     });

@@ -198,7 +198,14 @@ impl Client {
     ) -> Next {
         self.leave_session(now, &mut operation);
         let was_abandoned = matches!(end, End::Abandoned);
-        let mut label = None;
+        // If the client closes before the retry of a commit, its result is unknown all the same.
+        let kept = operation.retry.kept_error.as_ref();
+        let mut label = match end {
+            End::Final(_) | End::NotBegun => {
+                kept.and_then(|error| transaction_label(&operation.request, error))
+            }
+            _ => None,
+        };
         let result = match end {
             End::Answered => Ok(()),
             End::Abandoned => Err(ErrorKind::Abandoned.into()),

@@ -7,7 +7,7 @@ use crate::{
     description::ServerType,
     error::{Error, Label},
     operation::{
-        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, RunLimit,
+        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, RunLimit, Transaction,
         TransactionOptions, TransactionRun, TransactionState, TransactionStep, crud::Defaults,
         is_retryable_overload,
     },
@@ -15,6 +15,9 @@ use crate::{
     time::Instant,
 };
 use std::time::Duration;
+
+/// The commit or the abort of a transaction, with its time limit. Returns the command to run.
+type End = fn(&mut Transaction, SessionId, Option<Duration>) -> Result<Option<Command>, Error>;
 
 impl Client {
     /// Starts a transaction in a session of the application. Nothing is sent: the next command of
@@ -61,12 +64,11 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
-        let state = self.attempts.explicit.get_mut(&session);
-        let state = state.ok_or_else(ended_session_error)?;
-        let timeout = timeout.or_else(|| state.end_timeout());
-        let timeout = timeout.or(self.settings.timeout);
-        let command = state.transaction.commit(session, timeout)?;
-        Ok(self.or_give_up(now, session, command))
+        let state = self.attempts.explicit.get(&session);
+        if timeout.is_some() && state.is_some_and(|state| state.run.is_some()) {
+            return Err(own_timeout_error());
+        }
+        self.end_transaction(now, session, timeout, Transaction::commit)
     }
 
     /// Aborts the transaction of a session: returns the command to run, or `None` if there is
@@ -82,29 +84,30 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
+        self.end_transaction(now, session, timeout, Transaction::abort)
+    }
+
+    /// Ends the transaction of a session with a commit or an abort. Gives up its place if that
+    /// needs no command.
+    fn end_transaction(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        timeout: Option<Duration>,
+        end: End,
+    ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
         let state = state.ok_or_else(ended_session_error)?;
         let timeout = timeout.or_else(|| state.end_timeout());
         let timeout = timeout.or(self.settings.timeout);
-        let command = state.transaction.abort(session, timeout)?;
-        Ok(self.or_give_up(now, session, command))
-    }
-
-    /// Gives up the place of a transaction whose end needs no command.
-    fn or_give_up(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        command: Option<Command>,
-    ) -> Option<Command> {
-        if command.is_none()
-            && let Some(state) = self.attempts.explicit.get_mut(&session)
-        {
-            let place = state.transaction.give_up_place();
+        let transaction = &mut state.transaction;
+        let command = end(transaction, session, timeout)?;
+        if command.is_none() {
+            let place = transaction.leave_place();
             self.give_up(now, place);
             self.settle(now);
         }
-        command
+        Ok(command)
     }
 
     /// Begins to run a transaction of the session until it succeeds. The time limit is `timeout`,
@@ -122,16 +125,16 @@ impl Client {
         let timeout = timeout.or(state.default_timeout);
         let timeout = timeout.or(self.settings.timeout);
         let run = TransactionRun::new(now, timeout);
-        state.run = timeout
-            .zip(run.deadline())
-            .map(|(timeout, deadline)| RunLimit { timeout, deadline });
-        run
+        let deadline = run.deadline();
+        let limit = timeout.map(|timeout| RunLimit { timeout, deadline });
+        run.within(std::mem::replace(&mut state.run, limit))
     }
 
-    /// Ends the time limit of a transaction that was run until it succeeded.
-    pub fn end_transaction_run(&mut self, session: SessionId) {
+    /// Ends the time limit of a transaction that was run until it succeeded. If it ran within
+    /// another run of the session, the limit of that one applies again.
+    pub fn end_transaction_run(&mut self, session: SessionId, run: &TransactionRun) {
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
-            state.run = None;
+            state.run = run.outer();
         }
     }
 
@@ -180,16 +183,15 @@ impl Client {
             return Ok(());
         }
         let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
-        if let Some(RunLimit { deadline, .. }) = state.and_then(|state| state.run)
+        if let Some(RunLimit { timeout, deadline }) = state.and_then(|state| state.run)
             && request.transaction_step() != Some(TransactionStep::Abort)
         {
             if request.own.timeout {
-                let message = "an operation of a transaction with a time limit has none of its \
-                               own; remove its time limit";
-                return Err(Error::argument(message));
+                return Err(own_timeout_error());
             }
-            operation.deadline = Some(deadline);
-            request.timeout = Some(deadline.saturating_since(now));
+            operation.deadline = deadline;
+            let left = deadline.map(|deadline| deadline.saturating_since(now));
+            request.timeout = left.or(Some(timeout));
         }
         if request.transaction.is_some() {
             return Ok(());
@@ -358,4 +360,11 @@ impl Client {
             self.carry(now);
         }
     }
+}
+
+fn own_timeout_error() -> Error {
+    Error::argument(
+        "an operation of a transaction that runs with a time limit has none of its own; remove its \
+         time limit",
+    )
 }

@@ -387,3 +387,74 @@ fn a_session_that_is_dropped_in_a_transaction_aborts_it_before_it_is_used_again(
     }
     assert_eq!(play.world.client.snapshot().idle_sessions, 1);
 }
+
+#[test]
+fn a_run_limits_the_operations_of_its_session_until_it_ends() {
+    let second = Duration::from_secs(1);
+    let mut play = Play::of(&none());
+    let (now, session) = (play.world.now, play.session);
+    let client = &mut play.world.client;
+    let outer = client.begin_transaction_run(now, session, Some(10 * second));
+    let inner = client.begin_transaction_run(now, session, Some(second));
+    let limit = |play: &mut Play| {
+        let exchange = play.begin(find());
+        let deadline = exchange.operation.deadline;
+        play.answer(exchange, &rawdoc! { "ok": 1 });
+        deadline
+    };
+    assert_eq!(limit(&mut play), Some(now + second));
+    play.world.client.end_transaction_run(session, &inner);
+    assert_eq!(limit(&mut play), Some(now + 10 * second));
+    // A commit with a time limit of its own is refused, and the transaction goes on.
+    let commit = play
+        .world
+        .client
+        .commit_transaction(now, session, Some(second));
+    assert!(commit.is_err());
+    assert_eq!(play.state(), TransactionState::InProgress);
+    let mut limited = find();
+    limited.0.request.own.timeout = true;
+    assert!(
+        play.refused(limited)
+            .to_string()
+            .contains("none of its own")
+    );
+    play.world.client.end_transaction_run(session, &outer);
+    assert_eq!(limit(&mut play), None);
+    // Zero means no limit, also if the session has one.
+    let _ = play
+        .world
+        .client
+        .begin_transaction_run(now, session, Some(Duration::ZERO));
+    assert_eq!(limit(&mut play), None);
+    let commit = play.world.client.commit_transaction(now, session, None);
+    let commit = commit
+        .expect("it is permitted")
+        .expect("something was sent");
+    let exchange = play.world.begin_exchange(commit);
+    assert_eq!(exchange.operation.deadline, None);
+    play.answer(exchange, &rawdoc! { "ok": 1 });
+}
+
+#[test]
+fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
+    let mut play = Play::of(&none());
+    play.run(insert());
+    let commit = play.commit();
+    let commit = commit
+        .expect("it is permitted")
+        .expect("something was sent");
+    let exchange = play.world.begin_exchange(commit);
+    let AfterExchange::Again(Progress::Waiting(id)) = play.world.check_in(exchange, reset()) else {
+        panic!("the retry waits for a server");
+    };
+    play.world.client.close(play.world.now);
+    play.world.run();
+    let Progress::Failed(error) = play.world.client.resume(play.world.now, id) else {
+        panic!("the client is closed");
+    };
+    assert!(
+        error.has_label(&Label::UnknownTransactionCommitResult),
+        "{error}"
+    );
+}

@@ -33,7 +33,7 @@ pub(crate) enum Scope {
 /// The document that an event of an update has besides the description of the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FullDocument {
-    /// None.
+    /// No document.
     Default,
     /// The newest document that a majority has.
     UpdateLookup,

@@ -128,7 +128,7 @@ fn commands_that_no_transaction_can_have() {
     for command in cases {
         fail(&one.start(&mut world, command), 263, &[]);
     }
-    // None of these has started the transaction.
+    // None of these commands has started the transaction.
     succeed(&one.start(&mut world, find_all()));
     let stages = [
         doc! { "$out": "o" },
