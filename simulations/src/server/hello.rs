@@ -133,7 +133,7 @@ impl Member {
 
     /// True if the claimed release is 4.4 or later, which has `topologyVersion` and awaitable
     /// hellos.
-    fn streams(&self) -> bool {
+    pub(super) fn streams(&self) -> bool {
         self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Reply {
     pub(super) labels: Vec<String>,
     /// The reply's `readOnly`, by which a router learns whether a transaction has written.
     pub(super) is_read_only: Option<bool>,
+    /// The reply's `topologyVersion`: the process id and the counter.
+    pub(super) version: Option<(ObjectId, i64)>,
 }
 
 /// The command's own fields in a reply.
@@ -133,6 +135,7 @@ impl Envelope {
                     &bson::doc! { "errorLabels": reply.labels.clone() },
                 );
             }
+            topology_version(document, reply.version);
             document.elements(OK);
         });
     }
@@ -147,10 +150,7 @@ impl Envelope {
             if let Some(base) = fields.backoff {
                 document.i32("baseBackoffMS", base);
             }
-            if let Some((process, counter)) = fields.version {
-                let version = bson::doc! { "processId": process, "counter": counter };
-                append(document, &bson::doc! { "topologyVersion": version });
-            }
+            topology_version(document, fields.version);
         });
     }
 
@@ -197,6 +197,13 @@ pub(super) fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Tim
         .elements(&[0])
         .elements(&value.increment.to_le_bytes())
         .elements(&value.time.to_le_bytes());
+}
+
+fn topology_version(document: &mut DocumentWriter<'_>, version: Option<(ObjectId, i64)>) {
+    if let Some((process, counter)) = version {
+        let version = bson::doc! { "processId": process, "counter": counter };
+        append(document, &bson::doc! { "topologyVersion": version });
+    }
 }
 
 /// Appends the fields of `tree`.

@@ -188,9 +188,14 @@ impl Member {
             envelope.more = true;
             envelope.response_to = previous;
         }
-        let version = Some((self.process_id, self.counter));
+        let version = (self.process_id, self.counter);
         let (set, is_router) = (self.is_set(), self.is_router());
-        let quiesces = self.quiesces();
+        let (streams, quiesces) = (self.streams(), self.quiesces());
+        // Errors and write concern errors have it alike.
+        let version = |code| {
+            let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
+            (streams && is_sent).then_some(version)
+        };
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
@@ -206,6 +211,7 @@ impl Member {
                 if reply.labels.is_empty() {
                     reply.labels = labels(request, None, code, retryable);
                 }
+                reply.version = code.and_then(version);
                 envelope.write(&mut connection.out, &reply);
             }
             Err(fault) => {
@@ -218,13 +224,11 @@ impl Member {
                     }
                 });
                 let backoff = self.overload.base_backoff(&labels);
-                let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
-                let version = version.filter(|_| is_sent);
                 envelope.more = false;
                 let fields = ErrorFields {
                     labels: &labels,
                     backoff,
-                    version,
+                    version: version(code),
                 };
                 envelope.write_fault(&mut connection.out, &fault, fields);
             }

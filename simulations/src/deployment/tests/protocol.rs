@@ -1,6 +1,6 @@
 //! Tests of the protocol, for example of malformed messages, hellos, fail points and error codes.
 
-use super::world::{World, set_of};
+use super::world::{World, set_of, with_primary};
 use crate::{
     deployment::{ConnId, DeploymentOptions, User},
     legacy::{LegacyQuery, LegacyReply},
@@ -360,4 +360,26 @@ fn a_4_2_server_neither_sends_nor_accepts_a_topology_version() {
     assert_eq!(hello.get_document("topologyVersion").ok(), Some(&doc! {}));
     let refused = world.send_command(conn, &hello).expect("a reply");
     assert_eq!(code(&refused), Some(40415), "{refused}");
+}
+
+/// The error shows that the member changed, so the reply has the version by which a client sees
+/// whether it knows of the change.
+#[test]
+fn a_write_concern_error_of_a_former_primary_has_the_topology_version() {
+    let (mut world, _, conn) = with_primary();
+    let mut versioned = |code: i32| {
+        let point = doc! {
+            "configureFailPoint": "failCommand", "mode": { "times": 1 }, "$db": "admin",
+            "data": { "failCommands": ["insert"], "writeConcernError": { "code": code } },
+        };
+        world.send_command(conn, &point).expect("a reply");
+        let insert = doc! { "insert": "c", "documents": [{}], "$db": "db" };
+        let reply = world.send_command(conn, &insert).expect("a reply");
+        assert!(reply.contains_key("writeConcernError"), "{reply}");
+        reply.contains_key("topologyVersion")
+    };
+    assert!(versioned(10107));
+    // The member does not shut down.
+    assert!(!versioned(91));
+    assert!(!versioned(64));
 }
