@@ -28,10 +28,10 @@ pub fn noise(length: usize) -> String {
     let mut random = Seed::new([7; 32]).random();
     let mut bytes = vec![0; length];
     random.fill(&mut bytes);
-    bytes
-        .iter()
-        .map(|byte| char::from(b'0' + byte % 64))
-        .collect()
+    for byte in &mut bytes {
+        *byte = b'0' + (*byte & 63);
+    }
+    String::from_utf8(bytes).expect("ASCII")
 }
 
 fn added(uri: &str, names: &str) -> String {

@@ -95,9 +95,12 @@ pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
 /// Drops an insert of a large document.
 pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(answer_in_pieces);
-    drop_everywhere::<H, _>(&server, false, |client| async move {
-        let document: Document = doc! { "text": noise(2_000_000) };
-        let _ = things(&client).insert_one(&document).await;
+    let document: Document = doc! { "text": noise(2_000_000) };
+    drop_everywhere::<H, _>(&server, false, |client| {
+        let document = &document;
+        async move {
+            let _ = things(&client).insert_one(document).await;
+        }
     })
     .await;
 }

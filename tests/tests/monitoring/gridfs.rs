@@ -43,7 +43,10 @@ async fn count(watched: &Watched, name: &str) -> u64 {
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|place| (place % 251) as u8).collect()
+    let period: Vec<u8> = (0..251).collect();
+    let mut bytes = period.repeat(length / period.len() + 1);
+    bytes.truncate(length);
+    bytes
 }
 
 /// Returns the kind of the GridFS error that an error of a stream contains.

@@ -258,7 +258,7 @@ impl Load {
             let found = things.find_one(doc! { "_id": id }).await.expect("a reply");
             assert_eq!(found, Some(doc! { "_id": id }));
             self.done.fetch_add(2, Ordering::Relaxed);
-            scene.pause(20 + random.below(300)).await;
+            scene.pause(100 + random.below(800)).await;
         }
     }
 }
