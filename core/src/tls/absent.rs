@@ -2,7 +2,7 @@
 
 use super::{CertId, OcspStatement, RevocationStatus, TlsFacts};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     options::TlsOptions,
     time::WallTime,
 };
