@@ -5,7 +5,7 @@
 //! cargo run -p onionskin-simulations --features strategies --example strategies
 //! ```
 
-use onionskin_simulations::strategies::replica_set_histories;
+use onionskin_worlds::strategies::replica_set_histories;
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::TestRunner,

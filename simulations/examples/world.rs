@@ -7,7 +7,7 @@
 //! callers share one connection to each server, connections stall or lose bytes, and callers poll
 //! their operations late.
 
-use onionskin_simulations::world::{Way, WorldOptions, run_seed};
+use onionskin_worlds::world::{Way, WorldOptions, run_seed};
 use std::{
     env,
     process::ExitCode,

@@ -114,7 +114,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
     use onionskin_core::options::Compressor;
-    use onionskin_simulations::{deployment::CompressedReplies, serve::ServeOptions};
+    use onionskin_deployment::deployment::CompressedReplies;
+    use onionskin_simulations::serve::ServeOptions;
     use std::collections::BTreeSet;
 
     /// Returns the options that `serve` has with these arguments.

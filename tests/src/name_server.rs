@@ -7,10 +7,8 @@ use onionskin_core::{
     random::Seed,
     time::Instant,
 };
-use onionskin_simulations::{
-    names::{Transport, Zone},
-    world::{SimRuntime, runtime::SimNameServer},
-};
+use onionskin_deployment::names::{Transport, Zone};
+use onionskin_worlds::world::{SimRuntime, runtime::SimNameServer};
 use std::{
     fmt,
     io::{self, Read, Write},

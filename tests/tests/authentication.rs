@@ -12,11 +12,12 @@ use onionskin_core::{
     time::WallTime,
     uri,
 };
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, User},
-    identity::{
-        IdentityEndpoint, IdentityOptions, IdentityTls, IssuerOptions, TokenClaims, TokenIssuer,
-    },
+    identity::{IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer},
+};
+use onionskin_simulations::{
+    identity::{IdentityEndpoint, IdentityTls},
     serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
 use onionskin_tests::{
@@ -246,7 +247,6 @@ impl Services {
             aws: options.auth.aws.clone(),
             issuer: Some(issuer.clone()),
             container_authorization: Some("container token".to_owned()),
-            tls,
             ..IdentityOptions::default()
         };
         let since = SystemTime::now()
@@ -256,9 +256,13 @@ impl Services {
         let token = issuer.issue(&TokenClaims::new("pod", now, Duration::from_secs(600)));
         let scratch = Scratch::new().expect("a directory");
         scratch.write("token", &token).expect("a file");
+        let endpoint = match tls {
+            Some(tls) => IdentityEndpoint::start_with_tls(identity, tls, &seed),
+            None => IdentityEndpoint::start(identity, &seed),
+        };
         Self {
             server: Embedded::start(options).expect("a deployment"),
-            endpoint: IdentityEndpoint::start(identity, &seed).expect("a free port"),
+            endpoint: endpoint.expect("a free port"),
             scratch,
         }
     }

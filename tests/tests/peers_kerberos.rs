@@ -5,10 +5,8 @@
 //! the server, is a process of its own: this test program, which runs the test `client` or
 //! `server`. `tests/peers/kerberos` has the programs and libraries that these tests need.
 
-use onionskin_simulations::{
-    deployment::{AuthMechanism, User},
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::{AuthMechanism, User};
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::peers::{
     self, Peer,
     kerberos::{self, Kdc, PASSWORD},

@@ -3,11 +3,11 @@
 use crate::at_least_one;
 use clap::Args;
 use onionskin_core::{options::Compressor, random::Seed};
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, ServerVersion, User},
     identity::{AwsIdentity, IssuerOptions, TokenIssuer},
-    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
+use onionskin_simulations::serve::{CLIENT_SUBJECT, Embedded, ServeOptions};
 use std::{
     io::{self, Write as _},
     path::PathBuf,

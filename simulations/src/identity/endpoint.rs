@@ -1,16 +1,14 @@
 //! An identity server on a port of the loopback interface.
 
-use super::{
-    IdentityOptions, IdentityServer,
-    faults::{Answer, Piece},
-    lock,
-};
+use super::tls::{self, IdentityTls};
 use onionskin_core::{random::Seed, time::WallTime};
+use onionskin_deployment::identity::{Answer, IdentityOptions, IdentityServer, Piece};
+use rustls::ServerConnection;
 use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -28,7 +26,8 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// ```no_run
 /// use onionskin_core::random::Seed;
-/// use onionskin_simulations::identity::{IdentityEndpoint, IdentityOptions};
+/// use onionskin_deployment::identity::IdentityOptions;
+/// use onionskin_simulations::identity::IdentityEndpoint;
 ///
 /// let endpoint = IdentityEndpoint::start(IdentityOptions::default(), &Seed::new([1; 32]))?;
 /// println!("http://{}/latest/api/token", endpoint.address());
@@ -44,18 +43,33 @@ pub struct IdentityEndpoint {
 #[derive(Debug)]
 struct Shared {
     server: Mutex<IdentityServer>,
+    tls: Option<IdentityTls>,
     is_stopped: Mutex<bool>,
     stopped: Condvar,
     open: AtomicUsize,
 }
 
 impl IdentityEndpoint {
-    /// Binds a free port of `127.0.0.1` and starts the server.
+    /// Binds a free port of `127.0.0.1` and starts the server without TLS.
     pub fn start(options: IdentityOptions, seed: &Seed) -> io::Result<Self> {
+        Self::bind(options, None, seed)
+    }
+
+    /// Binds a free port of `127.0.0.1` and starts the server, whose clients must use TLS.
+    pub fn start_with_tls(
+        options: IdentityOptions,
+        tls: IdentityTls,
+        seed: &Seed,
+    ) -> io::Result<Self> {
+        Self::bind(options, Some(tls), seed)
+    }
+
+    fn bind(options: IdentityOptions, tls: Option<IdentityTls>, seed: &Seed) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             server: Mutex::new(IdentityServer::new(options, seed)),
+            tls,
             is_stopped: Mutex::new(false),
             stopped: Condvar::new(),
             open: AtomicUsize::new(0),
@@ -119,6 +133,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
 fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut layer = Layer(shared.tls.as_ref().and_then(IdentityTls::connect));
     let mut connection = lock(&shared.server).connect();
     let mut buffer = [0; 4096];
     let answer = loop {
@@ -126,9 +141,12 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
         if count == 0 {
             return Ok(());
         }
-        let received = &buffer[..count];
-        let answer = lock(&shared.server).handle_received(now(), &mut connection, received);
-        stream.write_all(&connection.take_output())?;
+        let opened = layer.open(&buffer[..count]);
+        stream.write_all(&layer.take_output())?;
+        let Ok(opened) = opened else {
+            return stream.write_all(&layer.end());
+        };
+        let answer = lock(&shared.server).handle_received(now(), &mut connection, &opened);
         if let Some(answer) = answer {
             break answer;
         }
@@ -144,14 +162,47 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
             if shared.pause(after) {
                 return Ok(());
             }
-            stream.write_all(&connection.seal(&bytes))?;
+            stream.write_all(&layer.seal(&bytes))?;
         }
     }
     if closes {
-        return stream.write_all(&connection.end());
+        return stream.write_all(&layer.end());
     }
     while stream.read(&mut buffer)? > 0 {}
     Ok(())
+}
+
+/// The encryption of a connection. Without TLS, bytes stay as they are.
+struct Layer(Option<Box<ServerConnection>>);
+
+impl Layer {
+    fn open(&mut self, received: &[u8]) -> io::Result<Vec<u8>> {
+        match &mut self.0 {
+            None => Ok(received.to_vec()),
+            Some(tls) => tls::open(tls, received),
+        }
+    }
+
+    fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+        match &mut self.0 {
+            None => bytes.to_vec(),
+            Some(tls) => tls::seal(tls, bytes),
+        }
+    }
+
+    /// Returns the bytes that TLS has to send now.
+    fn take_output(&mut self) -> Vec<u8> {
+        let tls = self.0.as_mut();
+        tls.map(|tls| tls::take_output(tls)).unwrap_or_default()
+    }
+
+    /// Returns the bytes with which TLS ends the connection.
+    fn end(&mut self) -> Vec<u8> {
+        if let Some(tls) = &mut self.0 {
+            tls.send_close_notify();
+        }
+        self.take_output()
+    }
 }
 
 impl Shared {
@@ -172,4 +223,8 @@ fn now() -> WallTime {
     let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let millis = elapsed.unwrap_or_default().as_millis();
     WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

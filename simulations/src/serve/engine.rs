@@ -7,8 +7,8 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
-use crate::deployment::{Action, ConnId, Deployment, MemberEvent};
 use onionskin_core::{random::Seed, time::Instant};
+use onionskin_deployment::deployment::{Action, ConnId, Deployment, MemberEvent};
 use peer::{Gauge, Next, Peer};
 use rustls::{ServerConfig, ServerConnection};
 use std::{

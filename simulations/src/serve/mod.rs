@@ -13,8 +13,10 @@ mod tokens;
 pub use certificate::CLIENT_SUBJECT;
 pub use options::ServeOptions;
 
-use crate::deployment::{AuthCounts, AuthFault, CompressionCounts, MemberEvent, MemberState};
 use engine::Engine;
+use onionskin_deployment::deployment::{
+    AuthCounts, AuthFault, CompressionCounts, MemberEvent, MemberState,
+};
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
 
@@ -206,7 +208,7 @@ impl Embedded {
     /// Returns the difference. Fails as well if the thread of the deployment has ended or does not
     /// answer for 10 seconds.
     ///
-    /// [`Deployment::check_members`]: crate::deployment::Deployment::check_members
+    /// [`Deployment::check_members`]: onionskin_deployment::deployment::Deployment::check_members
     pub fn check_members(&self) -> Result<(), String> {
         let silent = || Err("the deployment does not answer".to_owned());
         self.ask(Order::CheckMembers).unwrap_or_else(silent)

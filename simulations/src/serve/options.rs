@@ -1,6 +1,6 @@
 //! The options of a deployment on real sockets.
 
-use crate::deployment::{
+use onionskin_deployment::deployment::{
     AuthOptions, CompressionOptions, Limits, MemberOptions, NetworkOptions, ServerVersion, User,
 };
 use std::{path::PathBuf, time::Duration};

@@ -2,8 +2,8 @@
 //! [`ServeOptions`].
 
 use super::{ServeOptions, certificate, tokens};
-use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape, User};
 use onionskin_core::{address::Address, time::WallTime};
+use onionskin_deployment::deployment::{DeploymentOptions, ReplicaSetOptions, Shape, User};
 use rustls::ServerConfig;
 use std::{
     fmt::Write as _,

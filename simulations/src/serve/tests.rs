@@ -7,9 +7,9 @@ mod streams;
 mod unsent_replies;
 
 use super::{Embedded, ServeOptions};
-use crate::deployment::MemberState;
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
+use onionskin_deployment::deployment::MemberState;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     io::{ErrorKind, Read, Write},

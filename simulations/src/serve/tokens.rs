@@ -1,8 +1,8 @@
 //! Token files for clients that read a token from a file, with the names that the scripts of
 //! drivers-evergreen-tools give them.
 
-use crate::identity::{TokenClaims, TokenIssuer};
 use onionskin_core::time::WallTime;
+use onionskin_deployment::identity::{TokenClaims, TokenIssuer};
 use std::{fs, io, path::Path, time::Duration};
 
 /// The lifetime of the tokens in files.

@@ -15,9 +15,8 @@ use onionskin_core::{
     random::Seed,
     uri,
 };
-use onionskin_simulations::identity::{
-    IdentityEndpoint, IdentityOptions, IssuerOptions, TokenIssuer,
-};
+use onionskin_deployment::identity::{IdentityOptions, IssuerOptions, TokenIssuer};
+use onionskin_simulations::identity::IdentityEndpoint;
 use std::{future::pending, thread, time::Duration};
 
 /// The token that the tests' server refuses.

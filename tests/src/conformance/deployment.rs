@@ -7,10 +7,8 @@ use onionskin_core::{
     error::ErrorKind,
     event::{Event, EventKind, PoolEvent},
 };
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

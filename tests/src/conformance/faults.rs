@@ -14,10 +14,8 @@ use onionskin_core::{
     error::{Error, ErrorKind, Label, Wait},
     event::{Event, EventKind, PoolEvent},
 };
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use std::{
     collections::BTreeSet,
     net::TcpStream,

@@ -7,7 +7,7 @@ use super::{
 use crate::name_server::NameServer;
 use onionskin::{Client, ClientBuilder, Error};
 use onionskin_core::{options::Monitoring, time::Instant, uri};
-use onionskin_simulations::world::{SimRuntime, runtime::Executor};
+use onionskin_worlds::world::{SimRuntime, runtime::Executor};
 use std::{cell::RefCell, env, future::Future, net::SocketAddr, time::Duration};
 
 /// The environment variable that replaces the default seed.

@@ -14,7 +14,7 @@ use onionskin_core::{
     },
     uri,
 };
-use onionskin_simulations::legacy::LegacyReply;
+use onionskin_deployment::legacy::LegacyReply;
 use std::time::Duration;
 
 /// A client, and a server that answers all requests at once.

@@ -3,7 +3,7 @@
 use super::{ExpectedError, Facts, Mistake, Model, hello, topology};
 use bson::{RawDocument, oid::ObjectId};
 use onionskin_core::{address::Address, error::TopologyVersion, unstable::sdam::Phase};
-use onionskin_simulations::strategies::{Cause, Failure};
+use onionskin_worlds::strategies::{Cause, Failure};
 
 /// The kind of a state change error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

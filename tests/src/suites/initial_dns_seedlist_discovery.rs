@@ -18,7 +18,7 @@ use onionskin_core::{
     time::Instant,
     uri::{self, OptionValue},
 };
-use onionskin_simulations::names::{Transport, Zone};
+use onionskin_deployment::names::{Transport, Zone};
 use serde_json::Value;
 use std::{fs, sync::Arc};
 

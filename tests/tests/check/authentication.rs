@@ -4,10 +4,8 @@ use super::*;
 use bson::{Document, doc};
 use onionskin_blocking::BlockingRuntime;
 use onionskin_check::Stage;
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     conformance::server::{Server, answer, hello},
     peers::{FerretDb, ferretdb},

@@ -4,12 +4,14 @@ use super::*;
 use onionskin_check::Value;
 use onionskin_core::random::Seed;
 use onionskin_core::time::WallTime;
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, User},
     identity::{
-        AwsIdentities, AwsIdentity, IdentityEndpoint, IdentityOptions, IssuerOptions, TokenClaims,
-        TokenIssuer,
+        AwsIdentities, AwsIdentity, IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer,
     },
+};
+use onionskin_simulations::{
+    identity::IdentityEndpoint,
     serve::{Embedded, ServeOptions},
 };
 use onionskin_tests::variables::WithVariables;

@@ -1,10 +1,8 @@
 //! Deployments behind a SOCKS5 proxy.
 
 use super::*;
-use onionskin_simulations::{
-    serve::{Embedded, ServeOptions},
-    socks5::{Socks5Exchange, Socks5Fault, Socks5Server, Socks5Step},
-};
+use onionskin_deployment::socks5::{Socks5Exchange, Socks5Fault, Socks5Server, Socks5Step};
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},

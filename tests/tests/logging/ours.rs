@@ -13,10 +13,8 @@ use onionskin_core::{
     event::{Event, EventKind, SdamEvent},
     log::{self, Component, LogOptions, Value},
 };
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{Client, TokioRuntime};
 use serde_json::{Map, json};
 use std::{

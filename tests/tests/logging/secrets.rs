@@ -16,11 +16,11 @@ use onionskin_core::{
     time::WallTime,
     uri,
 };
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, User},
     identity::{AwsIdentities, AwsIdentity, IssuerOptions, TokenClaims, TokenIssuer},
-    serve::{Embedded, ServeOptions},
 };
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::TokioRuntime;
 use std::{
     sync::{Arc, Mutex, PoisonError},

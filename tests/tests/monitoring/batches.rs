@@ -12,7 +12,7 @@ use onionskin_core::{
     error::InsertManyError,
     event::{CommandEvent, EventKind},
 };
-use onionskin_simulations::deployment::DeploymentOptions;
+use onionskin_deployment::deployment::DeploymentOptions;
 use std::time::Duration;
 
 /// The largest number of documents that a server accepts in one command.

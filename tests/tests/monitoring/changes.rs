@@ -14,7 +14,7 @@ use onionskin_core::{
     error::ErrorKind,
     event::{CommandEvent, EventKind},
 };
-use onionskin_simulations::world::{SimRuntime, plan::Disaster};
+use onionskin_worlds::world::{SimRuntime, plan::Disaster};
 use std::time::Duration;
 
 type Changes = ChangeStream<SimRuntime, ChangeStreamEvent<Document>>;

@@ -11,7 +11,7 @@ use crate::{
 };
 use bson::{Document, doc};
 use onionskin_core::event::Event;
-use onionskin_simulations::deployment::DeploymentOptions;
+use onionskin_deployment::deployment::DeploymentOptions;
 
 /// Returns the data of a fail point for all hellos of a client.
 fn hellos(app: &str, effect: Document) -> Document {

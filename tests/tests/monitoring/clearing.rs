@@ -14,7 +14,7 @@ use onionskin_core::{
     client::DRAIN_LIMIT,
     event::{Event, EventKind, PoolEvent, SdamEvent},
 };
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::time::Duration;
 
 /// Lets the primary block `find` commands of the client with this application name, for `millis`
@@ -242,7 +242,7 @@ fn assert_pools_and_descriptions_change_together(watched: &Watched) {
 /// Inserts six documents, opens a cursor over them, and reads the two documents of its first batch.
 async fn open_cursor(
     watched: &Watched,
-) -> onionskin::Cursor<onionskin_simulations::world::SimRuntime, Document> {
+) -> onionskin::Cursor<onionskin_worlds::world::SimRuntime, Document> {
     insert_many(watched, 0..6).await;
     let things = watched.things();
     let found = things.find(doc! {}).sort(doc! { "_id": 1 }).batch_size(2);

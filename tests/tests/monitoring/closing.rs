@@ -12,7 +12,7 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     unstable::hello::Environment,
 };
-use onionskin_simulations::world::{
+use onionskin_worlds::world::{
     SimRuntime,
     plan::Disaster,
     runtime::{SimSleep, SimStream},

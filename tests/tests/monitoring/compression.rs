@@ -13,7 +13,7 @@ use onionskin_core::{
     options::Compressor,
     uri,
 };
-use onionskin_simulations::deployment::{CompressedReplies, CompressionCounts, DeploymentOptions};
+use onionskin_deployment::deployment::{CompressedReplies, CompressionCounts, DeploymentOptions};
 use std::time::Duration;
 
 fn counts(scene: &Scene) -> CompressionCounts {

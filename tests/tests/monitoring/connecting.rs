@@ -11,7 +11,7 @@ use crate::{
 };
 use bson::doc;
 use onionskin_core::error::ErrorKind;
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::time::Duration;
 
 /// Returns times from 0 to 0.98 ms, in steps of 20 microseconds. The establishment of a connection

@@ -7,7 +7,7 @@ use onionskin_core::{
     dial::{MAX_ATTEMPTS, TurnLimits},
     unstable::hello::Environment,
 };
-use onionskin_simulations::world::{
+use onionskin_worlds::world::{
     SimRuntime,
     runtime::{SimSleep, SimStream},
 };

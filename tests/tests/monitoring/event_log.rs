@@ -6,7 +6,7 @@ use onionskin_core::{
     event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent},
     time::Instant,
 };
-use onionskin_simulations::world::runtime::member_addresses;
+use onionskin_worlds::world::runtime::member_addresses;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A condition on an event.

@@ -18,7 +18,8 @@ use onionskin_core::{
     random::Seed,
     unstable::hello::Environment,
 };
-use onionskin_simulations::{deployment::Deployment, world::SimRuntime};
+use onionskin_deployment::deployment::Deployment;
+use onionskin_worlds::world::SimRuntime;
 use std::{
     collections::BTreeSet,
     io,

@@ -10,7 +10,8 @@ use crate::{
     scene::{Scene, Watched, play, replica_set, sharded, standalone},
 };
 use onionskin_core::{description::ServerType, event::Event};
-use onionskin_simulations::{deployment::DeploymentOptions, world::plan::Disaster};
+use onionskin_deployment::deployment::DeploymentOptions;
+use onionskin_worlds::world::plan::Disaster;
 use std::time::Duration;
 
 /// The durations of freezes in seconds, from three seconds to eight hours.

@@ -9,7 +9,7 @@ use onionskin::{
     gridfs::GridFsBucketOptions,
 };
 use onionskin_core::event::{CommandEvent, EventKind};
-use onionskin_simulations::world::SimRuntime;
+use onionskin_worlds::world::SimRuntime;
 use std::time::Duration;
 
 type Bucket = GridFsBucket<SimRuntime>;

@@ -10,7 +10,7 @@ use onionskin_core::{
     error::ErrorKind,
     event::{Event, EventKind, SdamEvent},
 };
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::time::Duration;
 
 /// Times after a client's start at which its connections are in different states, such as dialing,

@@ -19,12 +19,10 @@ use onionskin_core::{
     time::Instant,
     uri,
 };
-use onionskin_simulations::{
-    names::{FORGED_ADDRESS, FORGED_HOST, NameFaults},
-    world::{
-        SimRuntime,
-        runtime::{Executor, SimNameServer},
-    },
+use onionskin_deployment::names::{FORGED_ADDRESS, FORGED_HOST, NameFaults};
+use onionskin_worlds::world::{
+    SimRuntime,
+    runtime::{Executor, SimNameServer},
 };
 use std::{
     collections::BTreeSet,

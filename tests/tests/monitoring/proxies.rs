@@ -15,10 +15,8 @@ use onionskin_core::{
     options::{ClientOptions, Socks5Proxy},
     random::Seed,
 };
-use onionskin_simulations::{
-    socks5::{Socks5Fault, Socks5Server},
-    world::{plan::Disaster, runtime::SimSocks5Proxy},
-};
+use onionskin_deployment::socks5::{Socks5Fault, Socks5Server};
+use onionskin_worlds::world::{plan::Disaster, runtime::SimSocks5Proxy};
 
 /// The host of the proxies.
 const PROXY: &str = "192.0.2.1";

@@ -19,7 +19,7 @@ use onionskin_core::{
     description::{ServerType, TopologyType},
     event::{EventKind, PoolEvent, SdamEvent},
 };
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::{error::Error as _, time::Duration};
 
 /// An operation that begins to wait for a server while the topology description changes notices the

@@ -8,15 +8,13 @@ use onionskin_core::{
     client::Counts, event::Event, options::ClientOptions, random::Seed, time::Instant,
     unstable::hello::Environment, uri,
 };
-use onionskin_simulations::{
-    deployment::{DeploymentOptions, Shape, User},
-    world::{
-        SimRuntime,
-        plan::Disaster,
-        runtime::{Executor, balancer_address, member_addresses},
-    },
-};
+use onionskin_deployment::deployment::{DeploymentOptions, Shape, User};
 use onionskin_tests::compressors::with_compressors;
+use onionskin_worlds::world::{
+    SimRuntime,
+    plan::Disaster,
+    runtime::{Executor, balancer_address, member_addresses},
+};
 use std::{
     env,
     future::{Future, poll_fn},
@@ -439,7 +437,7 @@ impl Watched {
         assert_eq!(client.counts(), Counts::default(), "{:#?}", events.names());
         runtime.sleep(Duration::from_secs(1)).await;
         assert_eq!(runtime.open_links(), 0, "{:#?}", events.names());
-        let at_end = runtime.inspect(onionskin_simulations::deployment::Deployment::connections);
+        let at_end = runtime.inspect(onionskin_deployment::deployment::Deployment::connections);
         assert_eq!(at_end, 0, "{:#?}", events.names());
         let (started, ended) = (
             events.count(crate::event_log::heartbeat_started),

@@ -10,7 +10,7 @@ use onionskin_core::{
     error::ErrorKind,
     event::{EventKind, OperationEvent},
 };
-use onionskin_simulations::deployment::DeploymentOptions;
+use onionskin_deployment::deployment::DeploymentOptions;
 use std::time::Duration;
 
 fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {

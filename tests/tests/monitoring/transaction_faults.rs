@@ -13,10 +13,8 @@ use onionskin::{
     options::WriteConcern,
     transaction::TransactionState,
 };
-use onionskin_simulations::{
-    deployment::ServerVersion,
-    world::{SimRuntime, plan::Disaster},
-};
+use onionskin_deployment::deployment::ServerVersion;
+use onionskin_worlds::world::{SimRuntime, plan::Disaster};
 use std::time::Duration;
 
 /// A transaction whose session was dropped, or whose commit future was never polled, is aborted.

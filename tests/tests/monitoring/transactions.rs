@@ -12,7 +12,7 @@ use onionskin::{
     options::{CollectionOptions, WriteConcern},
     transaction::TransactionState,
 };
-use onionskin_simulations::world::SimRuntime;
+use onionskin_worlds::world::SimRuntime;
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicU32, Ordering},

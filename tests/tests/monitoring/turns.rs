@@ -4,11 +4,11 @@ use crate::scene::{play, standalone};
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::unstable::hello::Environment;
-use onionskin_simulations::world::{
+use onionskin_tests::compressors::noise;
+use onionskin_worlds::world::{
     SimRuntime,
     runtime::{SimSleep, SimStream},
 };
-use onionskin_tests::compressors::noise;
 use smol::io::{AsyncRead, AsyncWrite};
 use std::{
     future::{Future, IntoFuture, poll_fn},

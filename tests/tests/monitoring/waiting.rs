@@ -17,7 +17,7 @@ use onionskin_core::{
     event::Event,
     options::ServerSelector,
 };
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::{
     future::{Future, poll_fn},
     pin::Pin,

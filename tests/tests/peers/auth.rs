@@ -8,11 +8,14 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use onionskin_core::{random::Seed, time::WallTime};
-use onionskin_simulations::deployment::{AuthMechanism, User};
-use onionskin_simulations::identity::{
-    IdentityEndpoint, IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer,
+use onionskin_deployment::{
+    deployment::{AuthMechanism, User},
+    identity::{IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_simulations::{
+    identity::IdentityEndpoint,
+    serve::{Embedded, ServeOptions},
+};
 use onionskin_tests::peers::{self, EveryMechanism, Scratch};
 use serde_json::{Value, json};
 

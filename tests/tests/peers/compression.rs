@@ -4,10 +4,8 @@
 //! tested with the same servers, uses the formats of other drivers (COMP-31).
 
 use onionskin_core::options::Compressor;
-use onionskin_simulations::{
-    deployment::CompressedReplies,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::CompressedReplies;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::peers;
 use std::{path::Path, process::Command, time::Duration};
 

@@ -4,10 +4,8 @@
 use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
 use onionskin::{Client, Error, error::ErrorKind};
 use onionskin_core::error::TlsFault;
-use onionskin_simulations::{
-    deployment::{ServerVersion, User},
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::{ServerVersion, User};
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     crud,
     peers::{self, Certificates, FerretDb},

@@ -2,10 +2,8 @@
 //! which sends the header of the PROXY protocol to the services.
 
 use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     crud,
     peers::{self, ProxyProtocol, Scratch},

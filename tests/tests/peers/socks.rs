@@ -4,10 +4,8 @@
 use bson::doc;
 use onionskin::{Client, Error};
 use onionskin_core::error::ErrorKind;
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     compressors::with_compressors,
     crud,

@@ -4,11 +4,11 @@
 use bson::doc;
 use onionskin::{Client, Runtime};
 use onionskin_core::{dial::ATTEMPT_DELAY, error::ErrorKind, time::Instant};
-use onionskin_simulations::world::SimRuntime;
 use onionskin_tests::{
     compressors::with_compressors,
     conformance::{Host, server::Server, simulated::SimHost},
 };
+use onionskin_worlds::world::SimRuntime;
 use std::{
     net::{IpAddr, Ipv4Addr},
     time::Duration,

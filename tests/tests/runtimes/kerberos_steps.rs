@@ -4,10 +4,8 @@
 use onionskin::options::{
     CanonicalizeHostName, ClientOptions, Kerberos, KerberosTarget, SecurityContext,
 };
-use onionskin_simulations::{
-    deployment::User,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::User;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use std::{
     sync::{
         Arc, Condvar, Mutex,

@@ -14,8 +14,8 @@ use onionskin_core::{
         sdam::{ApplicationError, MonitorConnectionId, MonitorTask, Order, Sdam, SdamOptions},
     },
 };
-use onionskin_simulations::strategies::Failure;
 use onionskin_tests::model::{Config, Machine, Mistake, Model};
+use onionskin_worlds::strategies::Failure;
 use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) type Found = Result<(), String>;

@@ -15,10 +15,10 @@ use onionskin_core::{
         sdam::{MAX_SERVERS, Order, Sdam},
     },
 };
-use onionskin_simulations::strategies::{
+use onionskin_tests::model::Config;
+use onionskin_worlds::strategies::{
     ReplicaSet, Role, Step, address, replica_set_histories, replica_set_steps,
 };
-use onionskin_tests::model::Config;
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,11 +3,11 @@
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId};
 use onionskin_core::address::Address;
-use onionskin_simulations::strategies::{
+use onionskin_tests::model::Config;
+use onionskin_worlds::strategies::{
     ADDRESSES, Failure, History, address, failures, hello_replies, lying_histories,
     replica_set_histories, sharded_histories, standalone_histories,
 };
-use onionskin_tests::model::Config;
 use proptest::{collection::vec, prelude::*};
 use std::time::Duration;
 

@@ -9,15 +9,15 @@ use super::{
 use onionskin::Runtime;
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_core::{address::Address, random::Seed, time::Instant};
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, DeploymentOptions, ServerVersion, User},
     identity::{IssuerOptions, TokenClaims, TokenIssuer},
-    serve::{Embedded, ServeOptions},
-    world::runtime::{Executor, balancer_address, member_addresses},
 };
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_smol::SmolRuntime;
 use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
 use onionskin_tokio::TokioRuntime;
+use onionskin_worlds::world::runtime::{Executor, balancer_address, member_addresses};
 use std::{
     cell::RefCell,
     collections::BTreeMap,

@@ -1,7 +1,7 @@
 //! The functions that `world_core.rs` and `world_runtime.rs` share: they run simulated worlds with
 //! several seeds, and assert that the runs have no failure.
 
-use onionskin_simulations::world::{Way, WorldOptions, run_seed};
+use onionskin_worlds::world::{Way, WorldOptions, run_seed};
 use std::env;
 
 /// The environment variable that selects a single seed.

@@ -1,7 +1,7 @@
 //! Runs of the simulated world with the core alone, over many seeds.
 
 use crate::seeds;
-use onionskin_simulations::world::Way;
+use onionskin_worlds::world::Way;
 
 /// The number of seeds of `every_seed_passes_all_checkers`, besides those of `regressions.txt`.
 const SEEDS: u64 = 30;

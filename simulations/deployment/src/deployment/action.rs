@@ -5,9 +5,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// An action that the caller must carry out, or a report.
+/// An action that the caller must carry out, or a report. The enum is exhaustive, so that a caller
+/// that lacks an action does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Action {
     /// Close this connection after the transmitted bytes are written. The deployment has already
     /// forgotten the connection.

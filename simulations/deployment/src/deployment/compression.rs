@@ -7,7 +7,7 @@ use onionskin_core::options::Compressor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressionOptions {
-    /// The compressors that the servers accept. Default: all, as in the server.
+    /// The compressors that the servers accept. Default: all whose Cargo feature is enabled.
     pub compressors: Vec<Compressor>,
     /// The replies that are compressed. Default: those to compressed requests, as in the server.
     pub replies: CompressedReplies,
@@ -18,10 +18,20 @@ pub struct CompressionOptions {
 impl Default for CompressionOptions {
     fn default() -> Self {
         Self {
-            compressors: Compressor::ALL.to_vec(),
+            compressors: Compressor::ALL.into_iter().filter(is_compiled).collect(),
             replies: CompressedReplies::AsRequested,
             threshold: 0,
         }
+    }
+}
+
+/// True if the Cargo feature of the compressor, which has its name, is enabled.
+pub(super) const fn is_compiled(compressor: &Compressor) -> bool {
+    match compressor {
+        Compressor::Snappy => cfg!(feature = "snappy"),
+        Compressor::Zlib => cfg!(feature = "zlib"),
+        Compressor::Zstd => cfg!(feature = "zstd"),
+        _ => false,
     }
 }
 

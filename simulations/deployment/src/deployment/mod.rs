@@ -53,7 +53,7 @@ use std::{
 ///
 /// ```
 /// use onionskin_core::{address::Address, random::Seed, time::Instant};
-/// use onionskin_simulations::deployment::{ConnId, Deployment, DeploymentOptions};
+/// use onionskin_deployment::deployment::{ConnId, Deployment, DeploymentOptions};
 ///
 /// let options = DeploymentOptions::standalone(Address::tcp("localhost", 27017));
 /// let mut deployment = Deployment::new(options, &Seed::new([1; 32]))?;
@@ -63,7 +63,7 @@ use std::{
 /// #     .body(&bson::rawdoc! { "ping": 1, "$db": "admin" }).end();
 /// deployment.handle_received(Instant::ZERO, ConnId(1), &request);
 /// assert!(deployment.poll_transmit().is_some());
-/// # Ok::<(), onionskin_simulations::deployment::InvalidOptions>(())
+/// # Ok::<(), onionskin_deployment::deployment::InvalidOptions>(())
 /// ```
 #[derive(Debug)]
 pub struct Deployment {

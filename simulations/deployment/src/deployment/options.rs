@@ -1,7 +1,7 @@
 //! The options of a simulated deployment.
 
 use super::{
-    compression::CompressionOptions,
+    compression::{CompressionOptions, is_compiled},
     users::{AuthOptions, User},
 };
 use onionskin_core::{address::Address, time::WallTime};
@@ -94,6 +94,9 @@ impl DeploymentOptions {
     /// Returns an error if the options are not valid.
     pub fn check(&self) -> Result<(), InvalidOptions> {
         let fail = |reason| Err(InvalidOptions { reason });
+        if !self.compression.compressors.iter().all(is_compiled) {
+            return fail("the Cargo feature of a compressor is not enabled");
+        }
         let members = match &self.shape {
             Shape::Standalone => 1,
             Shape::Sharded => self.addresses.len(),

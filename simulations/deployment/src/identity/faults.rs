@@ -136,7 +136,7 @@ impl Answer {
     }
 
     /// Returns an answer without bytes, after which the connection is closed.
-    pub(super) const fn nothing() -> Self {
+    const fn nothing() -> Self {
         Self {
             pieces: Vec::new(),
             closes: true,

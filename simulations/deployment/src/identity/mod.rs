@@ -1,16 +1,16 @@
 //! The sources of identities that are not passwords: AWS credentials and tokens of OpenID Connect.
 //!
-//! An [`IdentityServer`] has the services from which machines get them. [`IdentityEndpoint`] runs
-//! it on a port of the loopback interface, and [`SimRuntime::start_identity_server`] in the virtual
-//! network.
+//! An [`IdentityServer`] has the services from which machines get them. `IdentityEndpoint` of the
+//! crate `onionskin-simulations` runs it on a port of the loopback interface, and
+//! `SimRuntime::start_identity_server` of `onionskin-worlds` in a virtual network.
 //!
 //! [`AwsIdentities`] and [`TokenIssuer`] are handles. A test gives a clone to the deployment, which
-//! accepts the identities, and keeps another one to add identities and to issue tokens. Nothing but
-//! the endpoint performs I/O, and each function that depends on the time takes it as an argument.
+//! accepts the identities, and keeps another one to add identities and to issue tokens. Each function
+//! that depends on the time takes it as an argument.
 //!
 //! ```
 //! use onionskin_core::{address::Address, random::Seed};
-//! use onionskin_simulations::{
+//! use onionskin_deployment::{
 //!     deployment::{AuthMechanism, DeploymentOptions},
 //!     identity::{IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer},
 //! };
@@ -34,27 +34,21 @@
 //! };
 //! # let _ = services;
 //! ```
-//!
-//! [`SimRuntime::start_identity_server`]: crate::world::SimRuntime::start_identity_server
 
 mod aws;
 mod date;
-mod endpoint;
 mod faults;
 mod http;
 mod issuer;
 mod server;
 mod services;
 mod signature;
-mod tls;
 
 pub use aws::{AwsIdentities, AwsIdentity};
-pub use endpoint::IdentityEndpoint;
 pub use faults::{Answer, IdentityFault, Piece};
 pub use issuer::{IssuerOptions, TokenClaims, TokenIssuer};
 pub use server::{IdentityConnection, IdentityServer};
 pub use services::IdentityOptions;
-pub use tls::IdentityTls;
 
 pub(crate) use aws::user_name;
 #[cfg(test)]

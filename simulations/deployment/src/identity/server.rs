@@ -4,13 +4,11 @@ use super::{
     faults::{Answer, IdentityFault},
     http::{Parsed, Response, parse},
     services::{IdentityOptions, Services},
-    tls::{self, IdentityTls},
 };
 use onionskin_core::{
     random::{Random, Seed},
     time::WallTime,
 };
-use rustls::ServerConnection;
 use std::collections::VecDeque;
 
 /// The largest number of requests in the list of [`IdentityServer::requests`].
@@ -34,39 +32,8 @@ pub struct IdentityServer {
 /// A connection of a client to an [`IdentityServer`].
 #[derive(Debug)]
 pub struct IdentityConnection {
-    tls: Option<Box<ServerConnection>>,
     received: Vec<u8>,
     is_answered: bool,
-}
-
-impl IdentityConnection {
-    /// Returns the bytes that TLS has to send now. They are none without TLS. The caller asks for
-    /// them after each [`IdentityServer::handle_received`].
-    #[must_use]
-    pub fn take_output(&mut self) -> Vec<u8> {
-        self.tls
-            .as_mut()
-            .map(|tls| tls::take_output(tls))
-            .unwrap_or_default()
-    }
-
-    /// Encrypts bytes of an [`Answer`] for the client. Without TLS, the result is the same bytes.
-    #[must_use]
-    pub fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
-        match &mut self.tls {
-            None => bytes.to_vec(),
-            Some(tls) => tls::seal(tls, bytes),
-        }
-    }
-
-    /// Returns the bytes with which TLS ends the connection. They are none without TLS.
-    #[must_use]
-    pub fn end(&mut self) -> Vec<u8> {
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-        }
-        self.take_output()
-    }
 }
 
 impl IdentityServer {
@@ -112,18 +79,16 @@ impl IdentityServer {
 
     /// Creates the server's end of a new connection.
     #[must_use]
-    pub fn connect(&self) -> IdentityConnection {
-        let tls = self.options().tls.as_ref();
+    pub const fn connect(&self) -> IdentityConnection {
         IdentityConnection {
-            tls: tls.and_then(IdentityTls::connect),
             received: Vec::new(),
             is_answered: false,
         }
     }
 
     /// Handles bytes that a client sent on a connection. Returns the answer when the request is
-    /// complete or malformed. Bytes after the request are ignored. The caller
-    /// [seals](IdentityConnection::seal) the bytes of the answer.
+    /// complete or malformed. Bytes after the request are ignored. The server knows nothing of TLS,
+    /// so a caller with TLS decrypts the bytes, and encrypts those of the answer.
     pub fn handle_received(
         &mut self,
         now: WallTime,
@@ -133,16 +98,7 @@ impl IdentityServer {
         if connection.is_answered {
             return None;
         }
-        match &mut connection.tls {
-            None => connection.received.extend_from_slice(bytes),
-            Some(tls) => match tls::open(tls, bytes) {
-                Ok(opened) => connection.received.extend(opened),
-                Err(_) => {
-                    connection.is_answered = true;
-                    return Some(Answer::nothing());
-                }
-            },
-        }
+        connection.received.extend_from_slice(bytes);
         let (response, summary) = match parse(&connection.received) {
             Parsed::Incomplete => return None,
             Parsed::Malformed => {

@@ -2,7 +2,7 @@
 //! and the AWS Security Token Service.
 
 use super::{
-    AwsIdentities, AwsIdentity, IdentityTls, TokenClaims, TokenIssuer,
+    AwsIdentities, AwsIdentity, TokenClaims, TokenIssuer,
     date::{compact, extended},
     hex,
     http::{HttpRequest, Response, value},
@@ -46,8 +46,6 @@ pub struct IdentityOptions {
     pub azure_client_id: Option<String>,
     /// The lifetime of issued credentials and tokens. Default: 1 hour.
     pub lifetime: Duration,
-    /// The certificate with which the server uses TLS. Default: `None`, no TLS.
-    pub tls: Option<IdentityTls>,
 }
 
 impl Default for IdentityOptions {
@@ -61,7 +59,6 @@ impl Default for IdentityOptions {
             subject: "machine".to_owned(),
             azure_client_id: None,
             lifetime: Duration::from_secs(3600),
-            tls: None,
         }
     }
 }

@@ -1,24 +1,12 @@
 //! Tests of the identity server.
 
 use super::{
-    AwsIdentities, IdentityEndpoint, IdentityFault, IdentityOptions, IdentityServer, IdentityTls,
-    IssuerOptions, TokenClaims, TokenIssuer,
+    AwsIdentities, IdentityFault, IdentityOptions, IdentityServer, IssuerOptions, TokenClaims,
+    TokenIssuer,
 };
-use crate::world::runtime::Executor;
-use onionskin::Runtime as _;
-use onionskin_core::{
-    random::Seed,
-    time::{Instant, WallTime},
-};
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use onionskin_core::{random::Seed, time::WallTime};
 use serde_json::Value;
-use smol::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
 const NOW: WallTime = WallTime::from_unix_millis(1_750_000_000_000);
 
@@ -301,95 +289,4 @@ fn drawn_faults_depend_only_on_the_seed() {
     let answers = run();
     assert!(answers == run());
     assert!(answers.iter().any(|answer| *answer != answers[0]));
-}
-
-#[test]
-fn an_endpoint_answers_on_a_socket_and_stops_at_once() {
-    let endpoint = IdentityEndpoint::start(IdentityOptions::default(), &seed()).expect("starts");
-    let ask = || {
-        let mut stream = TcpStream::connect(endpoint.address()).expect("a connection");
-        let request = b"PUT /latest/api/token HTTP/1.1\r\nHost: h\r\n\
-                        X-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n";
-        stream.write_all(request).expect("written");
-        stream
-    };
-    let mut answer = String::new();
-    ask().read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    endpoint.server().set_fault(Some(IdentityFault::Slow));
-    let mut slow = ask();
-    while endpoint.server().requests().len() < 2 {
-        std::thread::yield_now();
-    }
-    drop(endpoint);
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).expect("the end");
-    assert_eq!(answer, "");
-}
-
-#[test]
-fn a_server_in_the_virtual_network_answers_in_virtual_time() {
-    let executor = Executor::quiet(1).expect("a world");
-    let runtime = executor.runtime(0);
-    let address = SocketAddr::from(([169, 254, 169, 254], 80));
-    let run = async {
-        let options = IdentityOptions::default();
-        let server = runtime.start_identity_server(address, options, &seed());
-        let server = server.expect("a free port");
-        assert_eq!(server.address(), address);
-        let ask = async || {
-            let mut stream = runtime.connect(address).await.expect("a connection");
-            let request = b"GET /v2/credentials/onionskin HTTP/1.1\r\nHost: h\r\n\r\n";
-            stream.write_all(request).await.expect("written");
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.expect("an answer");
-            answer
-        };
-        assert!(ask().await.contains("AccessKeyId"));
-        let start = runtime.now();
-        server.server().set_fault(Some(IdentityFault::Slow));
-        assert!(ask().await.contains("AccessKeyId"));
-        assert!(runtime.now() - start >= Duration::from_secs(90));
-    };
-    let limit = Instant::ZERO + Duration::from_secs(300);
-    executor.run(limit, run).expect("the end in time");
-}
-
-#[test]
-fn an_endpoint_with_tls_answers_clients_that_trust_its_authority() {
-    let tls = IdentityTls::generate(&["sts.amazonaws.com"]).expect("a certificate");
-    let mut roots = rustls::RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(tls.authority().as_bytes());
-    roots
-        .add(authority.expect("a certificate"))
-        .expect("a root");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let config = Arc::new(config);
-    let options = IdentityOptions {
-        tls: Some(tls),
-        ..IdentityOptions::default()
-    };
-    let endpoint = IdentityEndpoint::start(options, &seed()).expect("starts");
-    let name = "sts.amazonaws.com".try_into().expect("a name");
-    let client = rustls::ClientConnection::new(config, name).expect("a client");
-    let socket = TcpStream::connect(endpoint.address()).expect("a connection");
-    let mut stream = rustls::StreamOwned::new(client, socket);
-    let request = b"GET /v2/credentials/onionskin HTTP/1.1\r\nHost: h\r\n\r\n";
-    stream.write_all(request).expect("written");
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("an answer with an end");
-    assert!(answer.contains("SecretAccessKey"), "{answer}");
-
-    let mut plain = TcpStream::connect(endpoint.address()).expect("a connection");
-    plain.write_all(request).expect("written");
-    let mut answer = Vec::new();
-    plain.read_to_end(&mut answer).expect("an end");
-    assert!(!answer.starts_with(b"HTTP"), "only an alert");
 }

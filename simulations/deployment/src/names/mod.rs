@@ -1,9 +1,7 @@
 //! Name servers for tests: the records of a zone, and replies with faults.
 //!
-//! The code does no I/O. [`SimRuntime::start_name_server`] runs a name server in the virtual
-//! network.
-//!
-//! [`SimRuntime::start_name_server`]: crate::world::SimRuntime::start_name_server
+//! The code does no I/O. `SimRuntime::start_name_server` of the crate `onionskin-worlds` runs a name
+//! server in a virtual network.
 
 mod faults;
 mod zone;

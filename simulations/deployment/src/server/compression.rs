@@ -7,7 +7,9 @@ use onionskin_core::{
     options::Compressor,
     unstable::wire::{HEADER_BYTES, Header, OpCode},
 };
-use std::{io::Read, sync::Arc};
+#[cfg(any(feature = "zlib", feature = "zstd"))]
+use std::io::Read;
+use std::sync::Arc;
 
 /// The number of the compressor that changes nothing.
 const NOOP: u8 = 0;
@@ -63,13 +65,16 @@ pub(super) fn unpack(
     let mut message = inner.to_bytes().to_vec();
     match compressor {
         None => message.extend_from_slice(bytes),
+        #[cfg(feature = "snappy")]
         Some(Compressor::Snappy) => {
             if snap::raw::decompress_len(bytes).ok()? != size {
                 return None;
             }
             message.extend(snap::raw::Decoder::new().decompress_vec(bytes).ok()?);
         }
+        #[cfg(feature = "zlib")]
         Some(Compressor::Zlib) => read(flate2::read::ZlibDecoder::new(bytes), size, &mut message)?,
+        #[cfg(feature = "zstd")]
         Some(Compressor::Zstd) => {
             read(zstd::Decoder::new(bytes).ok()?, size, &mut message)?;
         }
@@ -79,6 +84,7 @@ pub(super) fn unpack(
 }
 
 /// Appends what the decoder returns. Reads at most one byte more than `size`.
+#[cfg(any(feature = "zlib", feature = "zstd"))]
 fn read(decoder: impl Read, size: usize, out: &mut Vec<u8>) -> Option<()> {
     let limit = u64::try_from(size).ok()? + 1;
     decoder.take(limit).read_to_end(out).ok().map(drop)
@@ -92,18 +98,14 @@ fn pack(out: &mut Vec<u8>, start: usize, id: u8) {
     };
     let body = &message[HEADER_BYTES..];
     let compressed = match id {
+        #[cfg(feature = "snappy")]
         1 => snap::raw::Encoder::new().compress_vec(body).ok(),
-        2 => {
-            let level = flate2::Compression::fast();
-            let mut compressed = Vec::new();
-            let mut encoder = flate2::read::ZlibEncoder::new(body, level);
-            encoder
-                .read_to_end(&mut compressed)
-                .ok()
-                .map(|_| compressed)
-        }
+        #[cfg(feature = "zlib")]
+        2 => deflate(body),
+        #[cfg(feature = "zstd")]
         3 => zstd::encode_all(body, 1).ok(),
-        _ => Some(body.to_vec()),
+        NOOP => Some(body.to_vec()),
+        _ => None,
     };
     let Some(compressed) = compressed else {
         return out.extend(message);
@@ -118,6 +120,14 @@ fn pack(out: &mut Vec<u8>, start: usize, id: u8) {
     out.extend(u32::try_from(body.len()).unwrap_or_default().to_le_bytes());
     out.push(id);
     out.extend(compressed);
+}
+
+#[cfg(feature = "zlib")]
+fn deflate(body: &[u8]) -> Option<Vec<u8>> {
+    let mut compressed = Vec::new();
+    let mut encoder = flate2::read::ZlibEncoder::new(body, flate2::Compression::fast());
+    encoder.read_to_end(&mut compressed).ok()?;
+    Some(compressed)
 }
 
 impl Member {

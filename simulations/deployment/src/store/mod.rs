@@ -87,7 +87,7 @@ type Answer<T> = Result<T, StoreError>;
 ///
 /// ```
 /// use bson::{doc, oid::ObjectId, DateTime, Document, Timestamp};
-/// use onionskin_simulations::store::{Environment, Find, Namespace, Store};
+/// use onionskin_deployment::store::{Environment, Find, Namespace, Store};
 ///
 /// let mut store = Store::new();
 /// let mut replica = Store::new();
@@ -107,7 +107,7 @@ type Answer<T> = Result<T, StoreError>;
 /// }
 /// let found = replica.find(&namespace, &Find::default(), &mut environment)?;
 /// assert_eq!(*found[0], doc! { "_id": 1 });
-/// # Ok::<(), onionskin_simulations::store::StoreError>(())
+/// # Ok::<(), onionskin_deployment::store::StoreError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Store {

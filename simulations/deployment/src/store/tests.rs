@@ -1,10 +1,13 @@
 mod changes;
+#[cfg(feature = "collation")]
 mod collation;
 mod expressions;
 mod indexes;
 mod keys;
 mod limits;
 mod validation;
+#[cfg(not(feature = "collation"))]
+mod without_collation;
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp, bson, doc};

@@ -1,7 +1,7 @@
 //! The threads for long queries.
 
 use super::Shared;
-use crate::deployment::Job;
+use onionskin_deployment::deployment::Job;
 use std::rc::Rc;
 use tokio::task;
 

@@ -1,11 +1,9 @@
 //! Tests of client certificates and MONGODB-X509 on real sockets.
 
 use super::{addresses, connect, send_command};
-use crate::{
-    deployment::User,
-    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
-};
+use crate::serve::{CLIENT_SUBJECT, Embedded, ServeOptions};
 use bson::{RawDocumentBuf, rawdoc};
+use onionskin_deployment::deployment::User;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},

@@ -18,7 +18,7 @@
 //!     time::Instant,
 //!     unstable::{hello::HelloAnswer, sdam::{Order, Sdam, SdamOptions}},
 //! };
-//! use onionskin_simulations::strategies::standalone_histories;
+//! use onionskin_worlds::strategies::standalone_histories;
 //! use proptest::{prelude::*, test_runner::TestRunner};
 //! use std::time::Duration;
 //!

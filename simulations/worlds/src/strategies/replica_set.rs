@@ -94,7 +94,7 @@ impl Step {
 /// A replica set, with all processes that can become members.
 ///
 /// ```
-/// use onionskin_simulations::strategies::{ReplicaSet, Role, Step};
+/// use onionskin_worlds::strategies::{ReplicaSet, Role, Step};
 ///
 /// let mut set = ReplicaSet::new(&[Role::Normal, Role::Normal, Role::Normal], 4, 21);
 /// assert!(set.step(Step::Elect(1)));

@@ -5,7 +5,7 @@
 //! from the seed and the options, so that a run that fails once always fails:
 //!
 //! ```
-//! use onionskin_simulations::world::{Way, WorldOptions, run_seed};
+//! use onionskin_worlds::world::{Way, WorldOptions, run_seed};
 //!
 //! let mut options = WorldOptions::drawn(1);
 //! options.safety = std::time::Duration::from_secs(2);

@@ -1,10 +1,10 @@
 //! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
-use crate::deployment::CompressedReplies;
 use onionskin_core::{
     options::Compressor,
     random::{Random, Seed},
 };
+use onionskin_deployment::deployment::CompressedReplies;
 use std::{fmt, time::Duration};
 
 /// The way in which clients are driven.

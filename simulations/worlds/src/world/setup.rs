@@ -6,11 +6,11 @@ use super::{
     options::{WorldOptions, WorldProxy},
     report::{Failure, FailureKind},
 };
-use crate::{
+use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
+use onionskin_deployment::{
     deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User},
     socks5::Socks5Server,
 };
-use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
 use std::fmt;
 
 /// The name of the replica set.

@@ -3,7 +3,7 @@
 use super::{Request, Script, Step, state::Seen, state::State};
 use bson::Document;
 use onionskin_core::unstable::wire::{Header, Message, OpCode, Section, WireError};
-use onionskin_simulations::legacy::LegacyQuery;
+use onionskin_deployment::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 /// Ends the accepting of connections, after the server was marked as stopped.

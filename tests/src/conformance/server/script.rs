@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 use onionskin_core::unstable::wire::{MessageWriter, OpCode};
-use onionskin_simulations::legacy::LegacyReply;
+use onionskin_deployment::legacy::LegacyReply;
 use std::{
     io,
     sync::{Arc, Condvar, Mutex, PoisonError},

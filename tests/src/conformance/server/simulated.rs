@@ -8,7 +8,7 @@ use super::{
     state::{Hold, Socket},
 };
 use onionskin::Runtime;
-use onionskin_simulations::world::{
+use onionskin_worlds::world::{
     SimRuntime,
     runtime::{SimHold, SimListener, SimSocket},
 };

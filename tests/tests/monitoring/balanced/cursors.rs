@@ -9,7 +9,7 @@ use crate::{
 use bson::{Document, doc};
 use onionskin::Cursor;
 use onionskin_core::event::{CommandEvent, Event, EventKind};
-use onionskin_simulations::world::SimRuntime;
+use onionskin_worlds::world::SimRuntime;
 use std::collections::BTreeSet;
 
 /// Returns the short names of those pool events that the official test file `cursors` checks, in

@@ -18,7 +18,7 @@ use onionskin_core::{
     event::{CommandEvent, Event, EventKind, PoolEvent},
     options::ReadMode,
 };
-use onionskin_simulations::world::runtime::{balancer_address, member_addresses};
+use onionskin_worlds::world::runtime::{balancer_address, member_addresses};
 
 /// Returns the `serviceId` in a command started event; `None` for other events.
 fn service(event: &Event) -> Option<Option<ObjectId>> {

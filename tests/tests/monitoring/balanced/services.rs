@@ -12,7 +12,7 @@ use onionskin_core::{
     error::Error,
     event::{CloseReason, EventKind, PoolEvent},
 };
-use onionskin_simulations::world::plan::Disaster;
+use onionskin_worlds::world::plan::Disaster;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Official test file `sdam-error-handling`: an error of an operation changes no server description

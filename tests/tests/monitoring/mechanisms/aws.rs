@@ -9,11 +9,11 @@ use onionskin_core::{
     },
     random::Seed,
 };
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{DeploymentOptions, User},
     identity::{AwsIdentities, AwsIdentity, IdentityFault, IdentityOptions, TokenClaims},
-    world::runtime::SimIdentityServer,
 };
+use onionskin_worlds::world::runtime::SimIdentityServer;
 use std::{
     net::SocketAddr,
     sync::{

@@ -7,7 +7,7 @@ use onionskin_core::{
     error::ErrorKind,
     options::{AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcTokens},
 };
-use onionskin_simulations::deployment::{AuthCounts, AuthFault};
+use onionskin_deployment::deployment::{AuthCounts, AuthFault};
 use std::time::Duration;
 
 /// The faults that a client accepts, or that do not concern the mechanism.

@@ -12,11 +12,11 @@ use onionskin_core::{
     random::Seed,
     uri,
 };
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::DeploymentOptions,
     identity::{IssuerOptions, TokenClaims, TokenIssuer},
-    world::SimRuntime,
 };
+use onionskin_worlds::world::SimRuntime;
 
 /// The options of the prose tests.
 const PROSE: &str = "retryReads=false&retryWrites=false&appname=mechanisms";

@@ -19,11 +19,11 @@ use onionskin_core::{
     random::Seed,
     time::WallTime,
 };
-use onionskin_simulations::{
+use onionskin_deployment::{
     deployment::{AuthMechanism, DeploymentOptions, User},
     identity::{AwsIdentities, AwsIdentity, IssuerOptions, TokenClaims, TokenIssuer},
-    world::SimRuntime,
 };
+use onionskin_worlds::world::SimRuntime;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,

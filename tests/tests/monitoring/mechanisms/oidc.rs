@@ -14,7 +14,7 @@ use onionskin_core::{
     event::{CommandEvent, EventKind},
     options::{CredentialProvider, OidcFlow, OidcTokens},
 };
-use onionskin_simulations::identity::TokenIssuer;
+use onionskin_deployment::identity::TokenIssuer;
 use std::time::Duration;
 
 /// The options of the prose tests.

@@ -14,10 +14,8 @@ use onionskin_core::{
         PasswordProvider, Secret,
     },
 };
-use onionskin_simulations::{
-    deployment::{Deployment, User},
-    world::plan::Disaster,
-};
+use onionskin_deployment::deployment::{Deployment, User};
+use onionskin_worlds::world::plan::Disaster;
 use std::{
     sync::{
         Arc, Mutex,

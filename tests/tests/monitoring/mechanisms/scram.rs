@@ -7,7 +7,7 @@ use onionskin_core::{
     options::{AuthMechanism, Credential},
     uri,
 };
-use onionskin_simulations::deployment::Deployment;
+use onionskin_deployment::deployment::Deployment;
 
 /// The options of all clients. Writes and reads are not retried, so that each login counts.
 const OPTIONS: &str = "retryReads=false";

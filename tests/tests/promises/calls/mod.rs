@@ -6,10 +6,8 @@ mod streams;
 use super::wire::{Sent, on_tokio};
 use bson::{Bson, Document, doc};
 use onionskin_core::options::{Collation, ReadConcern, ReadMode, ReadPreference, WriteConcern};
-use onionskin_simulations::{
-    deployment::ServerVersion,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_deployment::deployment::ServerVersion;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
     Collection,
     options::{CursorType, DeleteOneModel, Hint, InsertOneModel, ReturnDocument},

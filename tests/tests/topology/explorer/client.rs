@@ -9,11 +9,11 @@ use onionskin_core::{
     error::NetworkFault,
     unstable::sdam::Phase,
 };
-use onionskin_simulations::strategies::{Cause, Failure, ReplicaSet, address};
 use onionskin_tests::{
     fingerprint::Fingerprint,
     model::{Config, Mistake},
 };
+use onionskin_worlds::strategies::{Cause, Failure, ReplicaSet, address};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     hash::Hash,

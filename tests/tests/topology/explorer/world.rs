@@ -5,7 +5,7 @@ use super::{
     client::{Age, Clients, Knowledge, News},
 };
 use bson::{RawDocument, cstr, rawdoc};
-use onionskin_simulations::strategies::{ReplicaSet, Role, Step};
+use onionskin_worlds::strategies::{ReplicaSet, Role, Step};
 
 /// The number of a reply in [`Clients`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

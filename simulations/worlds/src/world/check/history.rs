@@ -1,19 +1,16 @@
 //! Checks operations and data: every operation ends in time, a read returns its own document, and
 //! an acknowledged write is in the data once.
 
-use crate::{
-    deployment::Deployment,
-    store::Namespace,
-    world::{
-        report::{Failure, FailureKind},
-        workload::{COLLECTION, DATABASE, Ending, Entry, History, OperationKind, counter, mark},
-    },
+use crate::world::{
+    report::{Failure, FailureKind},
+    workload::{COLLECTION, DATABASE, Ending, Entry, History, OperationKind, counter, mark},
 };
 use bson::Document;
 use onionskin_core::{
     error::{ErrorKind, IoError, NetworkFault, Wait},
     time::Instant,
 };
+use onionskin_deployment::{deployment::Deployment, store::Namespace};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The error code of a duplicate key.

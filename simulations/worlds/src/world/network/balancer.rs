@@ -4,8 +4,9 @@
 //! affects the whole connection between a client and its service.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
-use crate::{deployment::ConnId, world::trace::Trace};
+use crate::world::trace::Trace;
 use onionskin_core::time::Instant;
+use onionskin_deployment::deployment::ConnId;
 
 impl Network {
     /// Handles a connection at the balancer. If no service runs, the balancer accepts the
@@ -38,19 +39,17 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        deployment::{Deployment, DeploymentOptions},
-        world::{
-            options::{WorldOptions, world_seed},
-            plan::Disaster,
-            setup,
-        },
+    use crate::world::{
+        options::{WorldOptions, world_seed},
+        plan::Disaster,
+        setup,
     };
     use bson::{oid::ObjectId, rawdoc};
     use onionskin_core::{
         address::Address,
         unstable::wire::{FrameDecoder, MessageWriter},
     };
+    use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
 
     struct BalancedNetwork {
         network: Network,

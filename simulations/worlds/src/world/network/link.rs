@@ -1,8 +1,8 @@
 //! The state of one connection in the network.
 
 use super::{ListenerId, Towards};
-use crate::socks5::Socks5Exchange;
 use onionskin_core::time::Instant;
+use onionskin_deployment::socks5::Socks5Exchange;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]

@@ -18,13 +18,13 @@ use super::{
     setup,
     trace::{Summary, Trace},
 };
-use crate::deployment::{Action, ConnId, Deployment, Shape};
 use link::Link;
 use onionskin_core::{
     address::Address,
     random::{Random, Seed},
     time::{Instant, earliest},
 };
+use onionskin_deployment::deployment::{Action, ConnId, Deployment, Shape};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,

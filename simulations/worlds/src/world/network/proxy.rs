@@ -4,12 +4,12 @@
 //! affects the whole connection between a client and its member.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
-use crate::{
+use crate::world::trace::{Summary, Trace};
+use onionskin_core::{address::Address, time::Instant};
+use onionskin_deployment::{
     deployment::ConnId,
     socks5::{Socks5Exchange, Socks5Server, Socks5Step},
-    world::trace::{Summary, Trace},
 };
-use onionskin_core::{address::Address, time::Instant};
 
 /// The code of a reply which says that the destination refused the connection (RFC 1928 section 6).
 const REFUSED: u8 = 5;
@@ -115,14 +115,12 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        deployment::{Deployment, DeploymentOptions},
-        world::{
-            options::{WorldOptions, WorldProxy, world_seed},
-            plan::Disaster,
-            setup,
-        },
+    use crate::world::{
+        options::{WorldOptions, WorldProxy, world_seed},
+        plan::Disaster,
+        setup,
     };
+    use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
 
     struct ProxiedNetwork {
         network: Network,

@@ -3,7 +3,6 @@
 use super::{
     SimRuntime, datagram::Datagrams, listener::Listeners, machine::Machine, operator::Routes,
 };
-use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
     network::{Incoming, LinkId, Network},
@@ -20,6 +19,7 @@ use onionskin_core::{
     random::Random,
     time::{Instant, earliest},
 };
+use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,

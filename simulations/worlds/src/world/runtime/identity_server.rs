@@ -1,9 +1,9 @@
 //! An identity server in the virtual network.
 
 use super::{SimListener, SimRuntime, SimSocket, executor::lock};
-use crate::identity::{IdentityOptions, IdentityServer};
 use onionskin::Runtime as _;
 use onionskin_core::{random::Seed, time::WallTime};
+use onionskin_deployment::identity::{IdentityOptions, IdentityServer};
 use std::{
     io,
     net::SocketAddr,
@@ -72,9 +72,6 @@ async fn serve(runtime: SimRuntime, mut socket: SimSocket, server: Arc<Mutex<Ide
         }
         let now = WallTime::from_unix(runtime.wall_time());
         let answer = lock(&server).handle_received(now, &mut connection, &bytes);
-        if socket.write(&connection.take_output()).await.is_err() {
-            return;
-        }
         if let Some(answer) = answer {
             break answer;
         }
@@ -84,15 +81,52 @@ async fn serve(runtime: SimRuntime, mut socket: SimSocket, server: Arc<Mutex<Ide
             if !piece.after.is_zero() {
                 runtime.sleep(piece.after).await;
             }
-            if socket.write(&connection.seal(&piece.bytes)).await.is_err() {
+            if socket.write(&piece.bytes).await.is_err() {
                 return;
             }
         }
     }
     if answer.closes {
-        // An error means that the client has gone.
-        let _ = socket.write(&connection.end()).await;
         return;
     }
     while !socket.read().await.is_empty() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::runtime::Executor;
+    use futures_util::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use onionskin::Runtime as _;
+    use onionskin_core::{random::Seed, time::Instant};
+    use onionskin_deployment::identity::{IdentityFault, IdentityOptions};
+
+    use std::{net::SocketAddr, time::Duration};
+
+    #[test]
+    fn a_server_in_the_virtual_network_answers_in_virtual_time() {
+        let executor = Executor::quiet(1).expect("a world");
+        let runtime = executor.runtime(0);
+        let address = SocketAddr::from(([169, 254, 169, 254], 80));
+        let run = async {
+            let options = IdentityOptions::default();
+            let server = runtime.start_identity_server(address, options, &Seed::new([5; 32]));
+            let server = server.expect("a free port");
+            assert_eq!(server.address(), address);
+            let ask = async || {
+                let mut stream = runtime.connect(address).await.expect("a connection");
+                let request = b"GET /v2/credentials/onionskin HTTP/1.1\r\nHost: h\r\n\r\n";
+                stream.write_all(request).await.expect("written");
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.expect("an answer");
+                answer
+            };
+            assert!(ask().await.contains("AccessKeyId"));
+            let start = runtime.now();
+            server.server().set_fault(Some(IdentityFault::Slow));
+            assert!(ask().await.contains("AccessKeyId"));
+            assert!(runtime.now() - start >= Duration::from_secs(90));
+        };
+        let limit = Instant::ZERO + Duration::from_secs(300);
+        executor.run(limit, run).expect("the end in time");
+    }
 }

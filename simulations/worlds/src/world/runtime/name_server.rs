@@ -1,9 +1,9 @@
 //! A name server in the virtual network, over datagrams and streams.
 
 use super::{SimDatagrams, SimListener, SimRuntime, SimSocket, executor::lock};
-use crate::names::{NameFaults, Transport, Zone};
 use onionskin::Runtime;
 use onionskin_core::random::{Random, Seed};
+use onionskin_deployment::names::{NameFaults, Transport, Zone};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -87,7 +87,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn to(&self, query: &[u8], transport: Transport) -> Vec<crate::names::Sent> {
+    fn to(&self, query: &[u8], transport: Transport) -> Vec<onionskin_deployment::names::Sent> {
         let (faults, random) = &mut *lock(&self.faults);
         faults.replies(random, &mut lock(&self.zone), query, transport)
     }

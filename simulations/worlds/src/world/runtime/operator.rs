@@ -1,11 +1,9 @@
 //! Functions by which a test changes and inspects the world while it runs.
 
 use super::SimRuntime;
-use crate::{
-    deployment::Deployment,
-    world::{plan::Disaster, setup},
-};
+use crate::world::{plan::Disaster, setup};
 use onionskin_core::{address::Address, time::Instant};
+use onionskin_deployment::deployment::Deployment;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

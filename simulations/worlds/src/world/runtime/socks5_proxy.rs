@@ -1,9 +1,9 @@
 //! A SOCKS5 proxy in the virtual network.
 
 use super::{SimListener, SimRuntime, SimSocket, SimStream, executor::lock};
-use crate::socks5::{Socks5Exchange, Socks5Server, Socks5Step};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin::Runtime as _;
+use onionskin_deployment::socks5::{Socks5Exchange, Socks5Server, Socks5Step};
 use std::{
     future::poll_fn,
     io,
