@@ -2,7 +2,7 @@
 //! tests.
 //!
 //! ```sh
-//! cargo run -p onionskin-simulations --features strategies --example strategies
+//! cargo run -p onionskin-simulations --example strategies
 //! ```
 
 use onionskin_worlds::strategies::replica_set_histories;
