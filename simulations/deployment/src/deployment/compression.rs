@@ -107,3 +107,21 @@ impl Deployment {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::DeploymentOptions;
+    use onionskin_core::address::Address;
+
+    #[test]
+    fn options_accept_only_compressors_whose_feature_is_enabled() {
+        let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+        options.check().expect("the default is valid");
+        for compressor in Compressor::ALL {
+            options.compression.compressors = vec![compressor];
+            let is_valid = options.check().is_ok();
+            assert_eq!(is_valid, is_compiled(&compressor), "{compressor:?}");
+        }
+    }
+}

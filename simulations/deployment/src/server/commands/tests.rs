@@ -7,7 +7,10 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulated-server.md");
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/simulated-server.md"
+);
 
 fn assert_distinct(names: impl Iterator<Item = &'static str>) {
     let mut seen = BTreeSet::new();
