@@ -18,21 +18,26 @@ pub struct CompressionOptions {
 impl Default for CompressionOptions {
     fn default() -> Self {
         Self {
-            compressors: Compressor::ALL.into_iter().filter(is_compiled).collect(),
+            compressors: COMPILED.to_vec(),
             replies: CompressedReplies::AsRequested,
             threshold: 0,
         }
     }
 }
 
-/// True if the Cargo feature of the compressor, which has its name, is enabled.
-pub(super) const fn is_compiled(compressor: &Compressor) -> bool {
-    match compressor {
-        Compressor::Snappy => cfg!(feature = "snappy"),
-        Compressor::Zlib => cfg!(feature = "zlib"),
-        Compressor::Zstd => cfg!(feature = "zstd"),
-        _ => false,
-    }
+/// The compressors whose Cargo feature, which has the name of the compressor, is enabled.
+const COMPILED: &[Compressor] = &[
+    #[cfg(feature = "snappy")]
+    Compressor::Snappy,
+    #[cfg(feature = "zlib")]
+    Compressor::Zlib,
+    #[cfg(feature = "zstd")]
+    Compressor::Zstd,
+];
+
+/// True if the Cargo feature of the compressor is enabled.
+pub(super) fn is_compiled(compressor: &Compressor) -> bool {
+    COMPILED.contains(compressor)
 }
 
 /// The replies that a server compresses, on connections that have negotiated a compressor.
