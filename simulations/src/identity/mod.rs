@@ -1,7 +1,7 @@
 //! Identity servers on sockets.
 //!
-//! [`IdentityEndpoint`] runs an identity server of the crate `onionskin-deployment` on a port of the
-//! loopback interface. With [`IdentityTls`], its clients use HTTPS.
+//! [`IdentityEndpoint`] runs an identity server of the crate `onionskin-deployment` on a port of
+//! the loopback interface. With [`IdentityTls`], its clients use HTTPS.
 
 mod endpoint;
 mod tls;

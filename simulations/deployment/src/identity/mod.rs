@@ -5,8 +5,8 @@
 //! `SimRuntime::start_identity_server` of `onionskin-worlds` in a virtual network.
 //!
 //! [`AwsIdentities`] and [`TokenIssuer`] are handles. A test gives a clone to the deployment, which
-//! accepts the identities, and keeps another one to add identities and to issue tokens. Each function
-//! that depends on the time takes it as an argument.
+//! accepts the identities, and keeps another one to add identities and to issue tokens. Each
+//! function that depends on the time takes it as an argument.
 //!
 //! ```
 //! use onionskin_core::{address::Address, random::Seed};

@@ -1,7 +1,7 @@
 //! Name servers for tests: the records of a zone, and replies with faults.
 //!
-//! The code does no I/O. `SimRuntime::start_name_server` of the crate `onionskin-worlds` runs a name
-//! server in a virtual network.
+//! The code does no I/O. `SimRuntime::start_name_server` of the crate `onionskin-worlds` runs a
+//! name server in a virtual network.
 
 mod faults;
 mod zone;
