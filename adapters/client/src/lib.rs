@@ -53,6 +53,7 @@ mod kerberos;
 #[doc(hidden)]
 pub mod lock_times;
 mod lookup;
+pub mod machine;
 mod questions;
 mod raw_batches;
 mod resolver;

@@ -381,6 +381,30 @@ impl Executor {
         }
     }
 
+    /// Handles all events until `now`, and runs the tasks that are ready. Returns the time of the
+    /// next event; `None` if nothing will happen by itself. This is for a world whose time is that
+    /// of another executor.
+    pub fn advance(&self, now: Instant) -> Option<Instant> {
+        loop {
+            if let Some(drawn) = self.shared.draw() {
+                self.shared.poll_task(drawn);
+                continue;
+            }
+            let has_ready = !lock(&self.shared.ready).is_empty();
+            let mut state = self.shared.lock();
+            match state.next(has_ready) {
+                Some(next) if next <= now => {
+                    state.now = state.now.max(next);
+                    state.step();
+                }
+                next => {
+                    state.now = state.now.max(now);
+                    return next;
+                }
+            }
+        }
+    }
+
     fn count_step(&self) -> Result<(), Failure> {
         let mut state = self.shared.lock();
         state.steps += 1;

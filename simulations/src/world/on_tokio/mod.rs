@@ -1,0 +1,249 @@
+//! Simulated deployments in virtual time under programs that use tokio.
+//!
+//! A program that was written against `onionskin_tokio::Client`, with its own tasks, timers and
+//! `select!`, runs unchanged: its clients connect to a simulated deployment through a simulated
+//! network, and both follow the paused clock of tokio, which advances when no task can run.
+//!
+//! ```
+//! use onionskin_simulations::world::on_tokio::{TokioWorld, seeds};
+//! use onionskin_tokio::{Client, bson::{Document, doc}};
+//!
+//! async fn place_order(client: &Client, number: i32) -> onionskin_tokio::Result<()> {
+//!     let orders = client.database("shop").collection::<Document>("orders");
+//!     orders.insert_one(doc! { "_id": number }).await?;
+//!     Ok(())
+//! }
+//!
+//! seeds("cargo test orders_survive", 0..3, |seed| async move {
+//!     let world = TokioWorld::replica_set(seed, 3);
+//!     let client = Client::with_uri_str(world.uri()).await.unwrap();
+//!     let order = tokio::spawn(async move { place_order(&client, 1).await });
+//!     world.step_down();
+//!     order.await.unwrap().unwrap();
+//! });
+//! ```
+//!
+//! # What repeats
+//!
+//! The same seed gives the same run, if the program decides by nothing else. Tokio's `select!`
+//! draws the order of its branches unless it is `biased`, hash maps of the standard library have an
+//! order of their own in each process, and other threads and real sockets know nothing of virtual
+//! time. [`TokioWorld::digest`] tells whether two runs were the same. Tokio's timers have a
+//! resolution of one millisecond, so that nothing happens between two milliseconds.
+
+mod machine;
+mod seeds;
+#[cfg(test)]
+mod tests;
+
+pub use seeds::{SEED, seeds};
+
+use super::{
+    plan::Disaster,
+    runtime::{Executor, SimRuntime, balancer_address, member_addresses},
+};
+use crate::deployment::{Deployment, DeploymentOptions, Shape};
+use machine::{Shared, SimMachine};
+use onionskin_tokio::machine::{Entered, enter};
+use std::sync::Arc;
+
+/// The name of a replica set.
+const SET_NAME: &str = "rs0";
+
+/// A simulated deployment, and the network between it and the clients of a program on tokio.
+///
+/// Clients that are created in the same thread while this value lives connect to it, in whatever
+/// way they are created. Dropping it ends all servers, which refuse connections from then on.
+///
+/// Methods that take the place of a member, from 0, panic if there is no such member.
+#[derive(Debug)]
+pub struct TokioWorld {
+    shared: Arc<Shared>,
+    uri: String,
+    /// Dropped with the world, so that later clients run on the real machine.
+    _entered: Entered,
+}
+
+impl TokioWorld {
+    /// Creates a standalone server.
+    ///
+    /// # Panics
+    ///
+    /// Like [`new`](Self::new).
+    #[must_use]
+    pub fn standalone(seed: u64) -> Self {
+        let address = member_addresses(1).remove(0);
+        Self::new(seed, DeploymentOptions::standalone(address))
+    }
+
+    /// Creates a replica set named `rs0` of equal members, the first of which is primary.
+    ///
+    /// # Panics
+    ///
+    /// Like [`new`](Self::new), and if there are no members or more than seven.
+    #[must_use]
+    pub fn replica_set(seed: u64, members: usize) -> Self {
+        let addresses = member_addresses(members);
+        Self::new(seed, DeploymentOptions::replica_set(SET_NAME, addresses))
+    }
+
+    /// Creates a sharded cluster with this number of routers, in front of one shard.
+    ///
+    /// # Panics
+    ///
+    /// Like [`new`](Self::new), and if there are no routers or more than fifty.
+    #[must_use]
+    pub fn sharded(seed: u64, routers: usize) -> Self {
+        Self::new(seed, DeploymentOptions::sharded(member_addresses(routers)))
+    }
+
+    /// Creates services behind a load balancer, in front of one shard.
+    ///
+    /// # Panics
+    ///
+    /// Like [`new`](Self::new), and if there are no services or more than fifty.
+    #[must_use]
+    pub fn load_balanced(seed: u64, services: usize) -> Self {
+        let services = member_addresses(services);
+        let options = DeploymentOptions::load_balanced(balancer_address(), services);
+        Self::new(seed, options)
+    }
+
+    /// Creates a deployment with these options, whose addresses are
+    /// [`member_addresses`](super::runtime::member_addresses) and
+    /// [`balancer_address`](super::runtime::balancer_address).
+    ///
+    /// # Panics
+    ///
+    /// If there is no current tokio runtime with timers, or if the options are not valid.
+    #[must_use]
+    pub fn new(seed: u64, options: DeploymentOptions) -> Self {
+        let uri = uri(&options);
+        let executor = Executor::around(seed, options).expect("valid options");
+        let shared = Arc::new(Shared::new(executor));
+        tokio::spawn(machine::drive(shared.clone()));
+        let entered = enter(Arc::new(SimMachine::new(shared.clone())));
+        Self {
+            shared,
+            uri,
+            _entered: entered,
+        }
+    }
+
+    /// Returns the connection string of the deployment. A deployment with users has no user in it.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Makes the primary step down. The members elect another one, or the same one again.
+    pub fn step_down(&self) {
+        self.strike(&Disaster::StepDown);
+    }
+
+    /// Ends the process of a member. Writes that it has not replicated are rolled back later.
+    pub fn kill(&self, member: usize) {
+        self.strike_member(member, &Disaster::Kill(member));
+    }
+
+    /// Shuts a member down in an orderly way.
+    pub fn shut_down(&self, member: usize) {
+        self.strike_member(member, &Disaster::ShutDown(member));
+    }
+
+    /// Starts a member that was killed or shut down.
+    pub fn restart(&self, member: usize) {
+        self.strike_member(member, &Disaster::Restart(member));
+    }
+
+    /// Closes all connections of clients to a member, which continues to run.
+    pub fn disconnect(&self, member: usize) {
+        self.strike_member(member, &Disaster::Disconnect(member));
+    }
+
+    /// Loses all messages between a member and the other members, but not those of clients.
+    pub fn isolate(&self, member: usize) {
+        self.strike_member(member, &Disaster::Isolate(member));
+    }
+
+    /// Loses all bytes between clients and a member from now on. Connections stay open.
+    pub fn cut(&self, member: usize) {
+        let cut = Disaster::CutClient {
+            client: machine::CLIENT,
+            member,
+            up: true,
+            down: true,
+        };
+        self.strike_member(member, &cut);
+    }
+
+    /// Restarts all members, and ends all isolations and cuts.
+    pub fn heal(&self) {
+        self.strike(&Disaster::Heal);
+    }
+
+    /// Returns the place of the primary, if there is one. A sharded cluster has none.
+    #[must_use]
+    pub fn primary(&self) -> Option<usize> {
+        self.runtime().inspect(Deployment::primary)
+    }
+
+    fn members(&self) -> usize {
+        self.runtime().inspect(Deployment::members)
+    }
+
+    /// Calls a function with the deployment, for example to set a fail point or to look at its
+    /// members.
+    pub fn operate<T>(&self, action: impl FnOnce(&mut Deployment) -> T) -> T {
+        let result = self.runtime().operate(action);
+        self.shared.changed();
+        result
+    }
+
+    /// Returns the digest of everything that happened in the network and the deployment so far.
+    /// Two runs with the same digest were the same.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.shared.executor().digest()
+    }
+
+    fn strike_member(&self, member: usize, disaster: &Disaster) {
+        let members = self.members();
+        assert!(
+            member < members,
+            "there are {members} members, and no member {member}"
+        );
+        self.strike(disaster);
+    }
+
+    fn strike(&self, disaster: &Disaster) {
+        self.runtime().strike(disaster);
+        self.shared.changed();
+    }
+
+    /// Returns the simulated runtime, at the present time.
+    fn runtime(&self) -> &SimRuntime {
+        self.shared.present()
+    }
+}
+
+impl Drop for TokioWorld {
+    fn drop(&mut self) {
+        for member in 0..self.members() {
+            self.strike(&Disaster::Kill(member));
+        }
+    }
+}
+
+fn uri(options: &DeploymentOptions) -> String {
+    let hosts: Vec<_> = match &options.shape {
+        Shape::LoadBalanced { balancer } => vec![balancer.to_string()],
+        _ => options.addresses.iter().map(ToString::to_string).collect(),
+    };
+    let query = match &options.shape {
+        Shape::ReplicaSet(set) => format!("?replicaSet={}", set.name),
+        Shape::LoadBalanced { .. } => "?loadBalanced=true".to_owned(),
+        Shape::Standalone | Shape::Sharded => String::new(),
+    };
+    format!("mongodb://{}/{query}", hosts.join(","))
+}

@@ -1,0 +1,56 @@
+//! Tests that run once for each seed.
+
+use std::{
+    env,
+    future::Future,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::Duration,
+};
+use tokio::{runtime::Builder, time::timeout};
+
+/// The environment variable that selects a single seed.
+pub const SEED: &str = "ONIONSKIN_SEED";
+
+/// The longest virtual time of a run.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Runs a test once for each seed, in virtual time and each time in a new runtime of tokio on this
+/// thread. With the environment variable [`SEED`], only that seed runs.
+///
+/// `command` is the command line that runs the test. A run that panics is printed with the command
+/// line that runs its seed again, and ends the test.
+///
+/// # Panics
+///
+/// If a run panics, or has not ended after 24 hours of virtual time, or if the environment variable
+/// is not a number.
+pub fn seeds<F: Future<Output = ()>>(command: &str, seeds: Range<u64>, test: impl Fn(u64) -> F) {
+    let chosen = env::var(SEED).ok().map(|seed| {
+        let number = seed.parse::<u64>();
+        number.unwrap_or_else(|_| panic!("{SEED} is not a number: {seed:?}"))
+    });
+    let all = chosen.map_or(seeds, |seed| seed..seed + 1);
+    for seed in all {
+        let run = AssertUnwindSafe(|| run(test(seed)));
+        if let Err(panic) = catch_unwind(run) {
+            eprintln!("seed {seed} failed; run it again: {SEED}={seed} {command}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without sockets");
+    runtime.block_on(async {
+        let ended = timeout(LIMIT, test).await;
+        assert!(
+            ended.is_ok(),
+            "the run has not ended after {LIMIT:?} of virtual time"
+        );
+    });
+}
