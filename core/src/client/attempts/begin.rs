@@ -168,7 +168,10 @@ impl Client {
                 Attempt::Ended(operation, end) => (operation, end),
             };
             match self.end_attempt(now, operation, end) {
-                Next::Again(operation) => attempt = self.attempt(now, operation),
+                Next::Again(operation) => {
+                    self.carry(now);
+                    attempt = self.attempt(now, operation);
+                }
                 Next::Over(result) => return Progress::Failed(error_of_end(result)),
             }
         }

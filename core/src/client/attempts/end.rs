@@ -171,6 +171,8 @@ impl Client {
         operation: Box<Operation>,
     ) -> AfterExchange {
         let id = operation.id;
+        // What the last attempt gave back is free for the next one.
+        self.carry(now);
         let attempt = self.attempt(now, operation);
         AfterExchange::Again(self.advance(now, id, attempt))
     }
@@ -214,7 +216,7 @@ impl Client {
                 let error = with_wait(now, &operation, error);
                 let error = label_in_transaction(&operation.request, error);
                 label = transaction_label(&operation.request, &error);
-                self.unpin_transaction(now, &mut operation, &error);
+                self.unpin_transaction(&mut operation, &error);
                 self.emit_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
@@ -235,7 +237,7 @@ impl Client {
                 let policy = self.settings.retry;
                 let error = policy.label(&operation, error, attempt.facts);
                 label = transaction_label(&operation.request, &error);
-                self.unpin_transaction(now, &mut operation, &error);
+                self.unpin_transaction(&mut operation, &error);
                 match policy.after_failure(
                     now,
                     operation,

@@ -17,7 +17,7 @@ impl Client {
     /// progress, a command in the background aborts it first.
     #[inline]
     pub(in crate::client) fn return_session(&mut self, now: Instant, session: SessionId) {
-        if !self.attempts.explicit.is_empty() && self.abort_dropped(now, session) {
+        if !self.attempts.explicit.is_empty() && self.abort_dropped(session) {
             return;
         }
         let timeout = self.topology.description().logical_session_timeout_minutes;

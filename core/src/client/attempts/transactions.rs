@@ -45,7 +45,7 @@ impl Client {
         let number = attempts.sessions.next_txn_number(session);
         let number = number.ok_or_else(ended_session_error)?;
         let place = state.transaction.start(number, options);
-        self.give_up(now, place);
+        self.give_up(place);
         self.settle(now);
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Client {
         let command = end(transaction, session, timeout)?;
         if command.is_none() {
             let place = transaction.leave_place();
-            self.give_up(now, place);
+            self.give_up(place);
             self.settle(now);
         }
         Ok(command)
@@ -212,7 +212,9 @@ impl Client {
             && request.kind != CommandKind::CursorFollowUp
         {
             let place = state.transaction.leave();
-            self.give_up(now, place);
+            self.give_up(place);
+            // Its connection is free before another one is checked out.
+            self.carry(now);
         }
         Ok(())
     }
@@ -268,12 +270,7 @@ impl Client {
     /// Unpins a transaction after an attempt that failed, if another router or connection may have
     /// to answer the next command (Transactions Specification, *When to unpin*). An attempt to
     /// commit that counts makes later ones ask for a majority.
-    pub(super) fn unpin_transaction(
-        &mut self,
-        now: Instant,
-        operation: &mut Operation,
-        error: &Error,
-    ) {
+    pub(super) fn unpin_transaction(&mut self, operation: &mut Operation, error: &Error) {
         let request = &mut operation.request;
         let (Some(step), Some(number)) = (request.transaction_step(), request.txn_number) else {
             return;
@@ -305,10 +302,9 @@ impl Client {
             request.target = None;
             if let Some(PinUse::Last(pin)) = request.pin.take() {
                 self.release_pin(pin);
-                self.carry(now);
             }
         }
-        self.give_up(now, place);
+        self.give_up(place);
     }
 
     /// Notes in the session that a command of its transaction has ended.
@@ -334,7 +330,7 @@ impl Client {
 
     /// Forgets a session that its holder has dropped. Returns true if a command now aborts its
     /// transaction, and then ends the session.
-    pub(super) fn abort_dropped(&mut self, now: Instant, session: SessionId) -> bool {
+    pub(super) fn abort_dropped(&mut self, session: SessionId) -> bool {
         let Some(mut state) = self.attempts.explicit.remove(&session) else {
             return false;
         };
@@ -349,15 +345,13 @@ impl Client {
             return true;
         }
         let place = state.transaction.leave();
-        self.give_up(now, place);
+        self.give_up(place);
         false
     }
 
-    /// Releases the connection of a transaction, before another one is checked out.
-    fn give_up(&mut self, now: Instant, place: Option<Place>) {
+    fn give_up(&mut self, place: Option<Place>) {
         if let Some(Place { pin: Some(pin), .. }) = place {
             self.release_pin(pin);
-            self.carry(now);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{
+    client::attempts::operations::Waiting,
     error::{ErrorKind, Label},
     operation::{OperationId, Program, Step},
     options::Monitoring,
@@ -311,6 +312,7 @@ impl RandomHarness {
                 .filter_map(|(exchange, _)| session(exchange))
         };
         assert!(own.is_none_or(|own| others().all(|id| id != own)));
+        self.unpin_failed();
         let expected = match purpose {
             Purpose::More { socket, .. } => Some(socket),
             Purpose::Kill(socket) => socket,
@@ -359,15 +361,33 @@ impl RandomHarness {
             kept.cursor.handle_failure(error);
         }
         if error.has_label(&Label::TransientTransactionError) {
-            // A `getMore` in a transaction unpins it as well.
-            let pinned = match purpose {
-                Purpose::More { socket, .. } => Some(socket),
-                _ => self.kept_by(purpose),
-            };
-            let mut transactions = self.transactions.values_mut();
-            if let Some(unpinned) = transactions.find(|t| pinned.is_some() && t.socket == pinned) {
-                unpinned.socket = None;
-            }
+            self.unpin(purpose);
+        }
+    }
+
+    fn unpin(&mut self, failed: Purpose) {
+        // A `getMore` in a transaction unpins it as well.
+        let pinned = match failed {
+            Purpose::More { socket, .. } => Some(socket),
+            _ => self.kept_by(failed),
+        };
+        let mut transactions = self.transactions.values_mut();
+        if let Some(unpinned) = transactions.find(|t| pinned.is_some() && t.socket == pinned) {
+            unpinned.socket = None;
+        }
+    }
+
+    /// Unpins the transactions of operations that have failed and were not resumed yet.
+    fn unpin_failed(&mut self) {
+        let operations = &self.client.attempts.operations;
+        let has_failed = |id: &OperationId| match operations.get(*id) {
+            Some(Waiting::Failed(error)) => error.has_label(&Label::TransientTransactionError),
+            _ => false,
+        };
+        let failed = self.waiting.iter().filter(|(id, _)| has_failed(id));
+        let failed: Vec<_> = failed.map(|(_, purpose)| *purpose).collect();
+        for purpose in failed {
+            self.unpin(purpose);
         }
     }
 

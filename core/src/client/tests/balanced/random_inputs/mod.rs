@@ -237,6 +237,11 @@ impl RandomHarness {
         (seed[0], seed[1]) = (0, self.forks);
         self.client.handle_forked(self.now, &Seed::new(seed));
         self.drain();
+        // Sessions stay with the parent. A command in one of them fails, after a connection was
+        // chosen for it and pinged.
+        for transaction in self.transactions.values_mut() {
+            transaction.socket = None;
+        }
         // Each exchange on a connection of the parent is interrupted. All other connections of the
         // parent are closed.
         assert!(self.in_use().is_subset(&self.interrupted));
