@@ -1,11 +1,19 @@
 //! Worlds around clients of a simulated deployment, in virtual time.
 //!
-//! A [`world`] has callers, a network, servers and faults, which follow from a seed. The module
-//! `strategies`, which needs the feature of this name, has `proptest` strategies for what a client
-//! hears of a deployment.
+//! A [`world`] has callers, a network, servers and faults, which follow from a seed. With the
+//! feature `tokio`, the module `on_tokio` runs programs on tokio with a simulated deployment, in
+//! virtual time. The module `strategies`, which needs the feature of this name, has `proptest`
+//! strategies for what a client hears of a deployment.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "tokio")]
+pub mod on_tokio;
 #[cfg(feature = "strategies")]
 pub mod strategies;
 pub mod world;
+
+/// Compiles and runs the programs in the guide.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/simulation.md")]
+struct Guide;

@@ -16,7 +16,6 @@
 pub mod check;
 pub mod core_world;
 pub mod network;
-pub mod on_tokio;
 pub mod options;
 pub mod plan;
 pub mod report;

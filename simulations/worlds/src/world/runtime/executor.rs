@@ -329,9 +329,18 @@ impl Executor {
     /// [`strike`](SimRuntime::strike). [`member_addresses`](super::member_addresses) returns the
     /// addresses of the members.
     pub fn around(seed: u64, deployment: DeploymentOptions) -> Result<Self, Failure> {
+        Self::at_distance(seed, deployment, QUIET_LATENCY)
+    }
+
+    /// Like [`around`](Self::around), with the shortest and the longest time that bytes are under
+    /// way between a client and a server.
+    pub fn at_distance(
+        seed: u64,
+        deployment: DeploymentOptions,
+        latency: (Duration, Duration),
+    ) -> Result<Self, Failure> {
         let mut options = WorldOptions::drawn(seed).calm();
-        options.min_latency = QUIET_LATENCY.0;
-        options.max_latency = QUIET_LATENCY.1;
+        (options.min_latency, options.max_latency) = latency;
         options.max_steps = u64::MAX;
         let seed = world_seed(seed);
         let deployment = Deployment::new(deployment, &seed.split("deployment"))

@@ -1,10 +1,10 @@
 //! Programs on tokio with a simulated deployment.
 
 use super::{TokioWorld, seeds};
-use crate::deployment::{DeploymentOptions, User};
 use crate::world::runtime::member_addresses;
 use bson::{Document, doc};
 use onionskin::options::{CollectionOptions, WriteConcern};
+use onionskin_deployment::deployment::{DeploymentOptions, User};
 use onionskin_tokio::{Client, Collection, machine};
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-const COMMAND: &str = "cargo test -p onionskin-simulations on_tokio";
+const COMMAND: &str = "cargo test -p onionskin-worlds --features tokio on_tokio";
 
 async fn client(world: &TokioWorld) -> Client {
     Client::with_uri_str(world.uri()).await.expect("a client")

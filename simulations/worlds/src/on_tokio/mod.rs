@@ -5,7 +5,7 @@
 //! network, and both follow the paused clock of tokio, which advances when no task can run.
 //!
 //! ```
-//! use onionskin_simulations::world::on_tokio::{TokioWorld, seeds};
+//! use onionskin_worlds::on_tokio::{TokioWorld, seeds};
 //! use onionskin_tokio::{Client, bson::{Document, doc}};
 //!
 //! async fn place_order(client: &Client, number: i32) -> onionskin_tokio::Result<()> {
@@ -29,7 +29,7 @@
 //! draws the order of its branches unless it is `biased`, hash maps of the standard library have an
 //! order of their own in each process, and other threads and real sockets know nothing of virtual
 //! time. [`TokioWorld::digest`] tells whether two runs were the same. Tokio's timers have a
-//! resolution of one millisecond, so that nothing happens between two milliseconds.
+//! resolution of one millisecond, so that a program does nothing between two milliseconds.
 
 mod machine;
 mod seeds;
@@ -38,17 +38,22 @@ mod tests;
 
 pub use seeds::{SEED, seeds};
 
-use super::{
+use crate::world::{
     plan::Disaster,
     runtime::{Executor, SimRuntime, balancer_address, member_addresses},
 };
-use crate::deployment::{Deployment, DeploymentOptions, Shape};
 use machine::{Shared, SimMachine};
+use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
 use onionskin_tokio::machine::{Entered, enter};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The name of a replica set.
 const SET_NAME: &str = "rs0";
+
+/// How long bytes are under way between clients and servers, and between servers, at least and at
+/// most. Tokio's timers have a resolution of one millisecond, so with shorter times a command would
+/// never be under way when something happens.
+const LATENCY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(4));
 
 /// A simulated deployment, and the network between it and the clients of a program on tokio.
 ///
@@ -83,8 +88,9 @@ impl TokioWorld {
     /// Like [`new`](Self::new), and if there are no members or more than seven.
     #[must_use]
     pub fn replica_set(seed: u64, members: usize) -> Self {
-        let addresses = member_addresses(members);
-        Self::new(seed, DeploymentOptions::replica_set(SET_NAME, addresses))
+        let mut options = DeploymentOptions::replica_set(SET_NAME, member_addresses(members));
+        (options.network.min_latency, options.network.max_latency) = LATENCY;
+        Self::new(seed, options)
     }
 
     /// Creates a sharded cluster with this number of routers, in front of one shard.
@@ -110,8 +116,8 @@ impl TokioWorld {
     }
 
     /// Creates a deployment with these options, whose addresses are
-    /// [`member_addresses`](super::runtime::member_addresses) and
-    /// [`balancer_address`](super::runtime::balancer_address).
+    /// [`member_addresses`](crate::world::runtime::member_addresses) and
+    /// [`balancer_address`](crate::world::runtime::balancer_address).
     ///
     /// # Panics
     ///
@@ -119,7 +125,7 @@ impl TokioWorld {
     #[must_use]
     pub fn new(seed: u64, options: DeploymentOptions) -> Self {
         let uri = uri(&options);
-        let executor = Executor::around(seed, options).expect("valid options");
+        let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
         let shared = Arc::new(Shared::new(executor));
         tokio::spawn(machine::drive(shared.clone()));
         let entered = enter(Arc::new(SimMachine::new(shared.clone())));
