@@ -3,13 +3,23 @@
 //! A runtime takes sockets, host names, clocks, random bytes, variables and files from the system.
 //! A simulation implements [`Machine`] and takes the place of the system, so that a program runs
 //! unchanged in a simulated network and in virtual time. The tasks and timers stay those of the
-//! runtime. Of the adapters, `onionskin-tokio` can run on a machine: only tokio's timers can follow
-//! virtual time.
+//! runtime. Of the adapters, `onionskin-tokio` can run on a machine ([`Placed`]): only tokio's
+//! timers can follow virtual time.
 
+use crate::{Error, Runtime};
 use futures_io::{AsyncRead, AsyncWrite};
 use std::{
-    cell::RefCell, fmt, future::Future, io, marker::PhantomData, net::SocketAddr, path::Path,
-    pin::Pin, sync::Arc, time::Duration,
+    cell::RefCell,
+    fmt,
+    future::Future,
+    io,
+    marker::PhantomData,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
 };
 
 /// The result of a call of a machine, later.
@@ -76,8 +86,8 @@ pub fn current() -> Option<Arc<dyn Machine>> {
     ENTERED.with_borrow(|entered| entered.last().cloned())
 }
 
-/// A guard that leaves a machine when it is dropped. Guards of one thread are dropped in the reverse
-/// order of their creation.
+/// A guard that leaves a machine when it is dropped. Guards of one thread are dropped in the
+/// reverse order of their creation.
 #[derive(Debug)]
 #[must_use = "the machine is left when the guard is dropped"]
 pub struct Entered {
@@ -89,5 +99,194 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let Self { thread: _ } = self;
         ENTERED.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// A runtime whose clients run on a machine, or else on the real one.
+#[derive(Clone, Debug)]
+pub struct Placed<R> {
+    runtime: R,
+    machine: Option<Arc<dyn Machine>>,
+}
+
+impl<R: Default> Placed<R> {
+    /// Creates a runtime on this machine. Clients that are created in other ways run on the machine
+    /// that their thread has [entered](enter), or else on the real one.
+    #[must_use]
+    pub fn on(machine: Arc<dyn Machine>) -> Self {
+        Self {
+            runtime: R::default(),
+            machine: Some(machine),
+        }
+    }
+}
+
+impl<R: Default> Default for Placed<R> {
+    fn default() -> Self {
+        Self {
+            runtime: R::default(),
+            machine: current(),
+        }
+    }
+}
+
+impl<R: Runtime> Runtime for Placed<R> {
+    type Stream = PlacedStream<R::Stream>;
+    type Sleep = R::Sleep;
+
+    const RUNS_IN_BACKGROUND: bool = R::RUNS_IN_BACKGROUND;
+
+    fn prepare(&mut self) -> Result<(), Error> {
+        self.runtime.prepare()
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<Self::Stream> {
+        match &self.machine {
+            None => self.runtime.connect(address).await.map(PlacedStream::Real),
+            Some(machine) => machine.connect(address).await.map(PlacedStream::Machine),
+        }
+    }
+
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<Self::Stream> {
+        match &self.machine {
+            None => {
+                let socket = self.runtime.connect_datagram(server).await;
+                socket.map(PlacedStream::Real)
+            }
+            Some(machine) => {
+                let socket = machine.connect_datagram(server).await;
+                socket.map(PlacedStream::Machine)
+            }
+        }
+    }
+
+    async fn connect_unix(&self, path: &Path) -> io::Result<Self::Stream> {
+        match &self.machine {
+            None => self
+                .runtime
+                .connect_unix(path)
+                .await
+                .map(PlacedStream::Real),
+            Some(machine) => machine.connect_unix(path).await.map(PlacedStream::Machine),
+        }
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match &self.machine {
+            None => self.runtime.resolve(host, port).await,
+            Some(machine) => machine.resolve(host, port).await,
+        }
+    }
+
+    fn sleep(&self, duration: Duration) -> R::Sleep {
+        self.runtime.sleep(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        match &self.machine {
+            None => self.runtime.spawn_blocking(work),
+            Some(_) => work(),
+        }
+    }
+
+    fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
+        match &self.machine {
+            None => self.runtime.spawn_thread(work),
+            Some(_) => self.runtime.spawn(async move { work() }),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        match &self.machine {
+            None => self.runtime.variable(name),
+            Some(machine) => machine.variable(name),
+        }
+    }
+
+    async fn read_file(&self, path: &Path, most: usize) -> io::Result<String> {
+        match &self.machine {
+            None => self.runtime.read_file(path, most).await,
+            Some(machine) => machine.read_file(path, most).await,
+        }
+    }
+
+    fn run_ready(&self) {
+        self.runtime.run_ready();
+    }
+
+    fn now(&self) -> Duration {
+        match &self.machine {
+            None => self.runtime.now(),
+            Some(machine) => machine.now(),
+        }
+    }
+
+    fn wall_time(&self) -> Duration {
+        match &self.machine {
+            None => self.runtime.wall_time(),
+            Some(machine) => machine.wall_time(),
+        }
+    }
+
+    fn process_id(&self) -> Option<u32> {
+        self.runtime.process_id()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        match &self.machine {
+            None => self.runtime.entropy(bytes),
+            Some(machine) => machine.entropy(bytes),
+        }
+    }
+}
+
+/// A stream of a [`Placed`] runtime.
+#[derive(Debug)]
+pub enum PlacedStream<S> {
+    /// A stream of the runtime.
+    Real(S),
+    /// A stream of the machine.
+    Machine(Box<dyn Stream>),
+}
+
+/// Calls a method of the stream, whichever it is.
+macro_rules! forward {
+    ($this:expr, $stream:ident => $call:expr) => {
+        match $this.get_mut() {
+            PlacedStream::Real($stream) => $call,
+            PlacedStream::Machine($stream) => $call,
+        }
+    };
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for PlacedStream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        forward!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for PlacedStream<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        forward!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        forward!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        forward!(self, stream => Pin::new(stream).poll_close(context))
     }
 }

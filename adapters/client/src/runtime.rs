@@ -1,8 +1,9 @@
 //! The interface between a client and an async runtime.
 
-use crate::{files::read_text, threads::run_on_new_thread};
+use crate::files::read_text;
 use futures_channel::oneshot;
 use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::FutureExt;
 use onionskin_core::error::Error;
 use std::{
     future::Future,
@@ -71,7 +72,13 @@ pub trait Runtime: Send + Sync + 'static {
         host: &str,
         port: u16,
     ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
-        resolve_on_thread(self, host, port)
+        let (sender, receiver) = oneshot::channel();
+        let host = host.to_owned();
+        self.spawn_thread(move || {
+            let addresses = (&*host, port).to_socket_addrs();
+            drop(sender.send(addresses.map(Iterator::collect)));
+        });
+        receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
     }
 
     /// Returns a future that completes after `duration` or a little later. The client calls this in
@@ -96,7 +103,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// The work must delay no task, and the end of the runtime must not wait for it. Default: runs
     /// the work on a new thread, or drops it if there is none.
     fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
-        run_on_new_thread(work);
+        let _ = std::thread::Builder::new()
+            .name("onionskin".to_owned())
+            .spawn(work);
     }
 
     /// Returns the value of an environment variable, for authentication mechanisms that take their
@@ -114,7 +123,10 @@ pub trait Runtime: Send + Sync + 'static {
         path: &Path,
         most: usize,
     ) -> impl Future<Output = io::Result<String>> + Send {
-        read_on_thread(self, path, most)
+        let (sender, receiver) = oneshot::channel();
+        let path = path.to_owned();
+        self.spawn_thread(move || drop(sender.send(read_text(&path, most))));
+        receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
     }
 
     /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. The client calls
@@ -137,38 +149,4 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Fills `bytes` with random bytes that are suitable for cryptography.
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()>;
-}
-
-/// Resolves a host name by the resolver of the system on a thread, as [`Runtime::resolve`] does by
-/// default.
-pub fn resolve_on_thread<R: Runtime + ?Sized>(
-    runtime: &R,
-    host: &str,
-    port: u16,
-) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + use<R> {
-    let (sender, receiver) = oneshot::channel();
-    let host = host.to_owned();
-    runtime.spawn_thread(move || {
-        let addresses = (&*host, port).to_socket_addrs();
-        drop(sender.send(addresses.map(Iterator::collect)));
-    });
-    received(receiver)
-}
-
-/// Reads a text file of at most `most` bytes on a thread, as [`Runtime::read_file`] does by default.
-pub fn read_on_thread<R: Runtime + ?Sized>(
-    runtime: &R,
-    path: &Path,
-    most: usize,
-) -> impl Future<Output = io::Result<String>> + Send + use<R> {
-    let (sender, receiver) = oneshot::channel();
-    let path = path.to_owned();
-    runtime.spawn_thread(move || drop(sender.send(read_text(&path, most))));
-    received(receiver)
-}
-
-async fn received<T>(receiver: oneshot::Receiver<io::Result<T>>) -> io::Result<T> {
-    receiver
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()))
 }

@@ -1,9 +1,6 @@
 //! Functions for sockets of all runtimes: socket options and errors of the system.
 
-pub use crate::{
-    runtime::{read_on_thread, resolve_on_thread},
-    threads::{run_on_new_thread, run_on_thread},
-};
+pub use crate::threads::run_on_thread;
 use onionskin_core::{
     error::{Error, NetworkFault},
     options::Kerberos,

@@ -23,14 +23,6 @@ pub fn run_on_thread(work: impl FnOnce() + Send + 'static) {
     POOL.run(Box::new(work));
 }
 
-/// Runs work that may never end on a new thread, as
-/// [`Runtime::spawn_thread`](crate::Runtime::spawn_thread) does by default. The work is dropped if
-/// no thread can be made.
-pub fn run_on_new_thread(work: impl FnOnce() + Send + 'static) {
-    let builder = thread::Builder::new().name("onionskin".to_owned());
-    let _ = builder.spawn(work);
-}
-
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that wait for work.

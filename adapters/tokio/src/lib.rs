@@ -29,7 +29,7 @@ mod runtime;
 mod stream;
 
 pub use onionskin::*;
-pub use runtime::TokioRuntime;
+pub use runtime::{Tokio, TokioRuntime};
 pub use stream::TokioStream;
 
 /// A client for one MongoDB deployment, whose tasks run on tokio.

@@ -3,11 +3,8 @@
 use crate::TokioStream;
 use onionskin::{
     Error, Runtime,
-    machine::{self, Machine},
-    system::{
-        datagram_socket, keep_alive, read_on_thread, resolve_on_thread, run_on_new_thread,
-        run_on_thread,
-    },
+    machine::Placed,
+    system::{datagram_socket, keep_alive, run_on_thread},
 };
 use std::{
     future::{Future, poll_fn},
@@ -15,7 +12,6 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::pin,
-    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::{net::UdpSocket, runtime::Handle};
@@ -23,40 +19,30 @@ use tokio::{net::UdpSocket, runtime::Handle};
 const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
 /// The tokio runtime on which a client runs: the one in which this value was created, or else the
-/// one in which the client was built.
+/// one in which the client was built. A [machine](onionskin::machine) can take the place of the
+/// system.
+pub type TokioRuntime = Placed<Tokio>;
+
+/// The tokio runtime, on the real machine.
 #[derive(Clone, Debug)]
-pub struct TokioRuntime {
+pub struct Tokio {
     start: Instant,
     /// The handle of the runtime; `None` if this value was created outside of a runtime and no
     /// client was built with it. Operations can be awaited and dropped in threads of any executor,
     /// so tasks and timers are started through the handle.
     handle: Option<Handle>,
-    /// The machine that takes the place of the system.
-    machine: Option<Arc<dyn Machine>>,
 }
 
-impl Default for TokioRuntime {
+impl Default for Tokio {
     fn default() -> Self {
         Self {
             start: Instant::now(),
             handle: Handle::try_current().ok(),
-            machine: machine::current(),
         }
     }
 }
 
-impl TokioRuntime {
-    /// Creates a value for clients on a machine, for example a simulated one. Clients that are
-    /// created in other ways run on the machine that their thread has [entered](machine::enter), or
-    /// else on the real one.
-    #[must_use]
-    pub fn on(machine: Arc<dyn Machine>) -> Self {
-        Self {
-            machine: Some(machine),
-            ..Self::default()
-        }
-    }
-
+impl Tokio {
     fn handle(&self) -> Handle {
         self.handle.clone().unwrap_or_else(Handle::current)
     }
@@ -73,7 +59,7 @@ impl TokioRuntime {
     }
 }
 
-impl Runtime for TokioRuntime {
+impl Runtime for Tokio {
     type Stream = TokioStream;
     type Sleep = tokio::time::Sleep;
 
@@ -86,9 +72,6 @@ impl Runtime for TokioRuntime {
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TokioStream> {
-        if let Some(machine) = &self.machine {
-            return machine.connect(address).await.map(TokioStream::Machine);
-        }
         let stream = self.within(tokio::net::TcpStream::connect(address)).await?;
         stream.set_nodelay(true)?;
         keep_alive(&stream);
@@ -96,36 +79,21 @@ impl Runtime for TokioRuntime {
     }
 
     async fn connect_datagram(&self, server: SocketAddr) -> io::Result<TokioStream> {
-        if let Some(machine) = &self.machine {
-            let socket = machine.connect_datagram(server).await;
-            return socket.map(TokioStream::Machine);
-        }
         let socket = datagram_socket(server)?;
         let handle = self.handle();
         let _entered = handle.enter();
         UdpSocket::from_std(socket).map(TokioStream::Udp)
     }
 
+    #[cfg(unix)]
     async fn connect_unix(&self, path: &Path) -> io::Result<TokioStream> {
-        if let Some(machine) = &self.machine {
-            return machine.connect_unix(path).await.map(TokioStream::Machine);
-        }
-        #[cfg(unix)]
-        {
-            let stream = self.within(tokio::net::UnixStream::connect(path)).await?;
-            Ok(TokioStream::Unix(stream))
-        }
-        #[cfg(not(unix))]
-        {
-            Err(io::ErrorKind::Unsupported.into())
-        }
+        let stream = self.within(tokio::net::UnixStream::connect(path)).await?;
+        Ok(TokioStream::Unix(stream))
     }
 
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        match &self.machine {
-            Some(machine) => machine.resolve(host, port).await,
-            None => resolve_on_thread(self, host, port).await,
-        }
+    #[cfg(not(unix))]
+    async fn connect_unix(&self, _: &Path) -> io::Result<TokioStream> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn sleep(&self, duration: Duration) -> tokio::time::Sleep {
@@ -141,53 +109,20 @@ impl Runtime for TokioRuntime {
     /// Uses threads that do not belong to the runtime, because the end of a runtime waits for its
     /// own ones, and a listener may never return.
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        match &self.machine {
-            Some(_) => work(),
-            None => run_on_thread(work),
-        }
-    }
-
-    fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
-        match &self.machine {
-            Some(_) => self.spawn(async move { work() }),
-            None => run_on_new_thread(work),
-        }
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        match &self.machine {
-            Some(machine) => machine.variable(name),
-            None => std::env::var(name).ok(),
-        }
-    }
-
-    async fn read_file(&self, path: &Path, most: usize) -> io::Result<String> {
-        match &self.machine {
-            Some(machine) => machine.read_file(path, most).await,
-            None => read_on_thread(self, path, most).await,
-        }
+        run_on_thread(work);
     }
 
     fn now(&self) -> Duration {
-        match &self.machine {
-            Some(machine) => machine.now(),
-            None => self.start.elapsed(),
-        }
+        self.start.elapsed()
     }
 
     fn wall_time(&self) -> Duration {
-        match &self.machine {
-            Some(machine) => machine.wall_time(),
-            None => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default(),
-        }
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        match &self.machine {
-            Some(machine) => machine.entropy(bytes),
-            None => getrandom::fill(bytes).map_err(io::Error::from),
-        }
+        getrandom::fill(bytes).map_err(io::Error::from)
     }
 }

@@ -38,9 +38,9 @@ async fn order_once(client: Client, customer: i32) {
 }
 
 /// All customers order, and the primary dies meanwhile.
-async fn sell<F: Future<Output = ()> + Send>(seed: u64, order: fn(Client, i32) -> F)
+async fn sell<F>(seed: u64, order: fn(Client, i32) -> F)
 where
-    F: 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     let world = TokioWorld::replica_set(seed, 3);
     let uri = format!("{}&serverSelectionTimeoutMS=500", world.uri());

@@ -7,7 +7,7 @@ use onionskin::{
 use onionskin_async_std::{AsyncStdRuntime, AsyncStdStream};
 use onionskin_blocking::BlockingRuntime;
 use onionskin_smol::{SmolRuntime, SmolStream};
-use onionskin_tokio::{TokioRuntime, TokioStream};
+use onionskin_tokio::{Tokio, TokioStream};
 use rustix::{fd::AsFd, net::sockopt};
 use std::net::{SocketAddr, TcpListener};
 
@@ -45,7 +45,7 @@ fn the_tokio_adapter_sets_tcp_nodelay_and_keep_alive() {
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        match connected(TokioRuntime::default()).await {
+        match connected(Tokio::default()).await {
             (_listener, TokioStream::Tcp(socket)) => check(&socket),
             (_, other) => panic!("{other:?}"),
         }
