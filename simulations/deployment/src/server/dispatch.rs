@@ -272,7 +272,7 @@ impl Member {
                 let text = "Search index commands are only supported with Atlas.";
                 Err(fault(31082, text))
             }
-            #[cfg(test)]
+            #[cfg(feature = "__panics")]
             "panicForTest" => panic!("a request that panics"),
             other => Err(fault(59, format!("no such command: '{other}'"))),
         }
