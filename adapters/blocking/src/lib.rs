@@ -49,6 +49,12 @@ pub use session_cursor::SessionCursor;
 pub use stream::BlockingStream;
 pub use streams::{ChangeStream, SessionChangeStream};
 
+/// Files in a database (GridFS).
+pub mod gridfs {
+    pub use crate::{GridFsDownloadStream, GridFsUploadStream};
+    pub use onionskin::gridfs::*;
+}
+
 /// A session that an application starts.
 pub type ClientSession = onionskin::ClientSession<BlockingRuntime>;
 

@@ -30,7 +30,7 @@ pub trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Stream for S {}
 
-/// A machine that clients run on. The methods are those of [`Runtime`](crate::Runtime) of the same
+/// A machine that clients run on. The methods are those of [`Runtime`] of the same
 /// name, and promise the same. Work that may block runs in the tasks of the runtime, because in a
 /// simulation no other thread may delay or hasten anything.
 pub trait Machine: fmt::Debug + Send + Sync + 'static {

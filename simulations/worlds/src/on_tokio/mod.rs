@@ -116,8 +116,8 @@ impl TokioWorld {
     }
 
     /// Creates a deployment with these options, whose addresses are
-    /// [`member_addresses`](crate::world::runtime::member_addresses) and
-    /// [`balancer_address`](crate::world::runtime::balancer_address).
+    /// [`member_addresses`] and
+    /// [`balancer_address`].
     ///
     /// # Panics
     ///
