@@ -44,7 +44,7 @@ use crate::world::{
 };
 use machine::{Shared, SimMachine};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
-use onionskin_tokio::machine::{Entered, enter};
+use onionskin_tokio::machine::{Entered, Machine, enter};
 use std::{sync::Arc, time::Duration};
 
 /// The name of a replica set.
@@ -64,6 +64,7 @@ const LATENCY: (Duration, Duration) = (Duration::from_micros(200), Duration::fro
 #[derive(Debug)]
 pub struct TokioWorld {
     shared: Arc<Shared>,
+    machine: Arc<SimMachine>,
     uri: String,
     /// Dropped with the world, so that later clients run on the real machine.
     _entered: Entered,
@@ -128,9 +129,11 @@ impl TokioWorld {
         let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
         let shared = Arc::new(Shared::new(executor));
         tokio::spawn(machine::drive(shared.clone()));
-        let entered = enter(Arc::new(SimMachine::new(shared.clone())));
+        let machine = Arc::new(SimMachine::new(shared.clone()));
+        let entered = enter(machine.clone());
         Self {
             shared,
+            machine,
             uri,
             _entered: entered,
         }
@@ -140,6 +143,13 @@ impl TokioWorld {
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Returns the machine of the clients, for those that another thread creates:
+    /// `Client::builder(TokioRuntime::on(machine), options)`.
+    #[must_use]
+    pub fn machine(&self) -> Arc<dyn Machine> {
+        self.machine.clone()
     }
 
     /// Makes the primary step down. The members elect another one, or the same one again.

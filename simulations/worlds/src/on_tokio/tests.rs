@@ -5,7 +5,7 @@ use crate::world::runtime::member_addresses;
 use bson::{Document, doc};
 use onionskin::options::{CollectionOptions, WriteConcern};
 use onionskin_deployment::deployment::{DeploymentOptions, User};
-use onionskin_tokio::{Client, Collection, machine};
+use onionskin_tokio::{Client, Collection, TokioRuntime, machine};
 use std::{
     collections::BTreeSet,
     panic::catch_unwind,
@@ -133,6 +133,20 @@ async fn clients_of_the_thread_run_on_the_world_while_it_lives() {
     let failed = orders(&sharded).insert_one(doc! {}).await;
     failed.expect_err("all servers ended");
     assert!(machine::current().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_another_thread_takes_the_machine() {
+    let world = TokioWorld::standalone(8);
+    let (machine, uri) = (world.machine(), world.uri().to_owned());
+    let handle = tokio::runtime::Handle::current();
+    let created = std::thread::spawn(move || {
+        assert!(machine::current().is_none());
+        let _entered = handle.enter();
+        Client::builder_from_uri(TokioRuntime::on(machine), &uri)?.build()
+    });
+    let client = created.join().expect("no panic").expect("a client");
+    orders(&client).insert_one(doc! {}).await.expect("a server");
 }
 
 #[tokio::test(start_paused = true)]
