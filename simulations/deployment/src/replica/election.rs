@@ -229,12 +229,14 @@ impl Replica {
             let term = self.term;
             self.leader = None;
             self.leader_seen_at = None;
+            // The errors that follow have the new `topologyVersion`: with the old one, clients would
+            // take them for stale.
+            self.events.push_back(ReplicaEvent::Changed);
             self.events
                 .push_back(ReplicaEvent::SteppedDown { term, reason });
             if leader.step_down.is_some() {
                 self.events.push_back(ReplicaEvent::StepDownEnded(true));
             }
-            self.events.push_back(ReplicaEvent::Changed);
             self.arm_election(now);
         }
     }

@@ -383,3 +383,27 @@ fn a_write_concern_error_of_a_former_primary_has_the_topology_version() {
     assert!(!versioned(91));
     assert!(!versioned(64));
 }
+
+/// A client that knows the version of the former primary must not take the error for stale.
+#[test]
+fn a_write_that_a_step_down_interrupts_has_a_newer_topology_version() {
+    let (mut world, primary, conn) = with_primary();
+    let counter = |reply: &Document| {
+        let version = reply.get_document("topologyVersion").expect("a version");
+        version.get_i64("counter").expect("a counter")
+    };
+    let hello = doc! { "hello": 1, "$db": "admin" };
+    let before = counter(&world.send_command(conn, &hello).expect("a reply"));
+    for member in (0..3).filter(|&member| member != primary) {
+        world.deployment.kill(world.now, member);
+    }
+    let insert = doc! {
+        "insert": "c", "documents": [{}], "writeConcern": { "w": 2 }, "$db": "db",
+    };
+    world.send(conn, &insert);
+    world.run_for(Duration::from_secs(60));
+    let (_, _, reply) = world.reply(conn).expect("it is interrupted");
+    let concern = reply.get_document("writeConcernError").expect("an error");
+    assert_eq!(concern.get_i32("code").ok(), Some(189));
+    assert!(counter(&reply) > before, "{reply}");
+}
