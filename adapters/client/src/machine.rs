@@ -30,9 +30,10 @@ pub trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Stream for S {}
 
-/// A machine that clients run on. The methods are those of [`Runtime`] of the same
-/// name, and promise the same. Work that may block runs in the tasks of the runtime, because in a
-/// simulation no other thread may delay or hasten anything.
+/// A machine that clients run on. The methods are those of [`Runtime`] of the same name, and promise
+/// the same. Event listeners and callbacks run on the threads that run the client, because in a
+/// simulation no other thread may delay or hasten anything. A listener that blocks therefore blocks
+/// the program.
 pub trait Machine: fmt::Debug + Send + Sync + 'static {
     /// Connects to an address.
     fn connect(&self, address: SocketAddr) -> Answer<Box<dyn Stream>>;
@@ -71,11 +72,13 @@ thread_local! {
     static ENTERED: RefCell<Vec<Arc<dyn Machine>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the machine that of all clients that are created in this thread while the guard lives.
-/// Clients keep the machine with which they were created.
+/// Enters a machine: clients that this thread creates run on it while the guard lives. Of several
+/// machines that the thread has entered, the last one counts. Clients keep the machine with which
+/// they were created.
 pub fn enter(machine: Arc<dyn Machine>) -> Entered {
-    ENTERED.with_borrow_mut(|entered| entered.push(machine));
+    ENTERED.with_borrow_mut(|entered| entered.push(machine.clone()));
     Entered {
+        machine,
         thread: PhantomData,
     }
 }
@@ -86,19 +89,25 @@ pub fn current() -> Option<Arc<dyn Machine>> {
     ENTERED.with_borrow(|entered| entered.last().cloned())
 }
 
-/// A guard that leaves a machine when it is dropped. Guards of one thread are dropped in the
-/// reverse order of their creation.
+/// A guard that leaves a machine when it is dropped.
 #[derive(Debug)]
 #[must_use = "the machine is left when the guard is dropped"]
 pub struct Entered {
+    machine: Arc<dyn Machine>,
     /// The guard cannot leave its thread.
     thread: PhantomData<*const ()>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let Self { thread: _ } = self;
-        ENTERED.with_borrow_mut(Vec::pop);
+        let Self { machine, thread: _ } = self;
+        // Guards may be dropped in any order.
+        let _left = ENTERED.with_borrow_mut(|entered| {
+            let place = entered
+                .iter()
+                .rposition(|other| Arc::ptr_eq(other, machine));
+            place.map(|place| entered.remove(place))
+        });
     }
 }
 

@@ -171,7 +171,7 @@ impl Client {
         operation: Box<Operation>,
     ) -> AfterExchange {
         let id = operation.id;
-        // What the last attempt gave back is free for the next one.
+        // A connection that the last attempt released is available to this one.
         self.carry(now);
         let attempt = self.attempt(now, operation);
         AfterExchange::Again(self.advance(now, id, attempt))

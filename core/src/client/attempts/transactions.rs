@@ -213,7 +213,7 @@ impl Client {
         {
             let place = state.transaction.leave();
             self.give_up(place);
-            // Its connection is free before another one is checked out.
+            // The connection of the transaction is available before another one is checked out.
             self.carry(now);
         }
         Ok(())
@@ -349,6 +349,7 @@ impl Client {
         false
     }
 
+    /// Releases the pin of a transaction that has left its place.
     fn give_up(&mut self, place: Option<Place>) {
         if let Some(Place { pin: Some(pin), .. }) = place {
             self.release_pin(pin);

@@ -11,7 +11,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,15 +22,17 @@ pub(super) const CLIENT: usize = 0;
 
 /// A world whose time is that of tokio's clock.
 ///
-/// The driver handles what happens by itself. Every other call brings the world to the present
-/// first, and tells the driver afterwards that something may happen earlier than it knows.
+/// The driver handles events when they are due. Each use of a socket and each fault brings the
+/// world to the present first, and wakes the driver afterwards, because something may happen
+/// earlier than the driver knows.
 #[derive(Debug)]
 pub(super) struct Shared {
     executor: Executor,
     runtime: SimRuntime,
     handle: Handle,
     start: tokio::time::Instant,
-    news: Notify,
+    /// Wakes the driver.
+    news: Arc<Notify>,
 }
 
 impl Shared {
@@ -40,7 +42,7 @@ impl Shared {
             executor,
             handle: Handle::current(),
             start: tokio::time::Instant::now(),
-            news: Notify::new(),
+            news: Arc::default(),
         }
     }
 
@@ -55,27 +57,42 @@ impl Shared {
     }
 
     /// Handles everything that is due, and returns the simulated runtime.
-    pub(super) fn present(&self) -> &SimRuntime {
+    pub(super) fn at_present(&self) -> &SimRuntime {
         self.executor.advance(Instant::ZERO + self.now());
         &self.runtime
     }
 
     /// Tells the driver to look for the next event again.
-    pub(super) fn changed(&self) {
+    pub(super) fn wake_driver(&self) {
         self.news.notify_one();
     }
 }
 
-/// Handles events when they are due.
-pub(super) async fn drive(shared: Arc<Shared>) {
-    loop {
-        let next = shared.executor.advance(Instant::ZERO + shared.now());
-        let news = shared.news.notified();
-        match next {
-            None => news.await,
-            Some(at) => drop(timeout_at(shared.start + at.since_start(), news).await),
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.wake_driver();
+    }
+}
+
+/// Returns a task that handles events when they are due, until nothing uses the world any more.
+pub(super) fn driver(shared: &Arc<Shared>) -> impl Future<Output = ()> + Send + 'static {
+    let (start, news) = (shared.start, shared.news.clone());
+    let shared = Arc::downgrade(shared);
+    async move {
+        while let Some(next) = advance(&shared) {
+            match next {
+                None => news.notified().await,
+                Some(at) => drop(timeout_at(start + at.since_start(), news.notified()).await),
+            }
         }
     }
+}
+
+/// Handles what is due and returns the time of the next event, if there is one. `None` if the world
+/// is gone.
+fn advance(shared: &Weak<Shared>) -> Option<Option<Instant>> {
+    let shared = shared.upgrade()?;
+    Some(shared.executor.advance(Instant::ZERO + shared.now()))
 }
 
 /// The machine of all clients of a program.
@@ -92,16 +109,14 @@ impl SimMachine {
     /// Runs a call of the simulated runtime. Each poll happens at the present time.
     fn call<T, F>(&self, make: impl FnOnce(SimRuntime) -> F + Send + 'static) -> Answer<T>
     where
+        T: 'static,
         F: Future<Output = io::Result<T>> + Send + 'static,
     {
-        let shared = self.shared.clone();
-        let mut future = Box::pin(make(shared.present().clone()));
-        Box::pin(std::future::poll_fn(move |context| {
-            shared.present();
-            let result = future.as_mut().poll(context);
-            shared.changed();
-            result
-        }))
+        let call = make(self.shared.at_present().clone());
+        Box::pin(PresentCall {
+            call: Some(Box::pin(call)),
+            shared: self.shared.clone(),
+        })
     }
 
     fn stream<F>(
@@ -150,11 +165,40 @@ impl Machine for SimMachine {
     }
 
     fn wall_time(&self) -> Duration {
-        self.shared.present().wall_time()
+        self.shared.at_present().wall_time()
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
         self.shared.runtime.entropy(bytes)
+    }
+}
+
+/// A call that is polled and dropped at the present time only.
+struct PresentCall<T> {
+    /// Empty only while the call is dropped.
+    call: Option<Answer<T>>,
+    shared: Arc<Shared>,
+}
+
+impl<T> Future for PresentCall<T> {
+    type Output = io::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.shared.at_present();
+        let result = match &mut self.call {
+            Some(call) => call.as_mut().poll(context),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        };
+        self.shared.wake_driver();
+        result
+    }
+}
+
+impl<T> Drop for PresentCall<T> {
+    fn drop(&mut self) {
+        self.shared.at_present();
+        drop(self.call.take());
+        self.shared.wake_driver();
     }
 }
 
@@ -174,9 +218,9 @@ impl PresentStream {
         let Some(stream) = &mut self.stream else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
-        self.shared.present();
+        self.shared.at_present();
         let result = poll(Pin::new(stream));
-        self.shared.changed();
+        self.shared.wake_driver();
         result
     }
 }
@@ -211,8 +255,8 @@ impl AsyncWrite for PresentStream {
 
 impl Drop for PresentStream {
     fn drop(&mut self) {
-        self.shared.present();
+        self.shared.at_present();
         drop(self.stream.take());
-        self.shared.changed();
+        self.shared.wake_driver();
     }
 }

@@ -27,7 +27,7 @@
 //!
 //! The same seed gives the same run, if the program decides by nothing else. Tokio's `select!`
 //! draws the order of its branches unless it is `biased`, hash maps of the standard library have an
-//! order of their own in each process, and other threads and real sockets know nothing of virtual
+//! order of their own in each process, and other threads and real sockets do not follow virtual
 //! time. [`TokioWorld::digest`] tells whether two runs were the same. Tokio's timers have a
 //! resolution of one millisecond, so that a program does nothing between two milliseconds.
 
@@ -57,8 +57,12 @@ const LATENCY: (Duration, Duration) = (Duration::from_micros(200), Duration::fro
 
 /// A simulated deployment, and the network between it and the clients of a program on tokio.
 ///
-/// Clients that are created in the same thread while this value lives connect to it, in whatever
-/// way they are created. Dropping it ends all servers, which refuse connections from then on.
+/// Clients that the same thread creates while this value lives connect to it, or to the world that
+/// the thread has made last. Dropping the world ends all servers that clients reach, so that the
+/// connections of clients break.
+///
+/// Time is virtual if the clock of tokio is paused: in [`seeds`], and with
+/// `#[tokio::test(start_paused = true)]`. Otherwise everything takes as long as in reality.
 ///
 /// Methods that take the place of a member, from 0, panic if there is no such member.
 #[derive(Debug)]
@@ -125,10 +129,12 @@ impl TokioWorld {
     /// If there is no current tokio runtime with timers, or if the options are not valid.
     #[must_use]
     pub fn new(seed: u64, options: DeploymentOptions) -> Self {
+        // Panics in a runtime without timers, in which the driver would never run.
+        drop(tokio::time::sleep(Duration::ZERO));
         let uri = uri(&options);
         let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
         let shared = Arc::new(Shared::new(executor));
-        tokio::spawn(machine::drive(shared.clone()));
+        tokio::spawn(machine::driver(&shared));
         let machine = Arc::new(SimMachine::new(shared.clone()));
         let entered = enter(machine.clone());
         Self {
@@ -145,16 +151,19 @@ impl TokioWorld {
         &self.uri
     }
 
-    /// Returns the machine of the clients, for those that another thread creates:
-    /// `Client::builder(TokioRuntime::on(machine), options)`.
+    /// Returns the machine of the clients, for those that another thread creates within the tokio
+    /// runtime of this world: `Client::builder(TokioRuntime::on(machine), options)`.
     #[must_use]
     pub fn machine(&self) -> Arc<dyn Machine> {
         self.machine.clone()
     }
 
-    /// Makes the primary step down. The members elect another one, or the same one again.
-    pub fn step_down(&self) {
+    /// Makes the primary step down. The members elect another one, or the same one again. Returns
+    /// false if there is no primary.
+    pub fn step_down(&self) -> bool {
+        let is_led = self.primary().is_some();
         self.strike(&Disaster::StepDown);
+        is_led
     }
 
     /// Ends the process of a member. Writes that it has not replicated are rolled back later.
@@ -162,13 +171,15 @@ impl TokioWorld {
         self.strike_member(member, &Disaster::Kill(member));
     }
 
-    /// Shuts a member down in an orderly way.
+    /// Shuts a member down in an orderly way, which takes 15 s.
     pub fn shut_down(&self, member: usize) {
         self.strike_member(member, &Disaster::ShutDown(member));
     }
 
-    /// Starts a member that was killed or shut down.
+    /// Starts a member that was killed or shut down. The process of a member that still runs, or
+    /// has not finished to shut down, ends first.
     pub fn restart(&self, member: usize) {
+        self.kill(member);
         self.strike_member(member, &Disaster::Restart(member));
     }
 
@@ -193,7 +204,7 @@ impl TokioWorld {
         self.strike_member(member, &cut);
     }
 
-    /// Restarts all members, and ends all isolations and cuts.
+    /// Starts all members whose process has ended, and ends all isolations and cuts.
     pub fn heal(&self) {
         self.strike(&Disaster::Heal);
     }
@@ -208,11 +219,12 @@ impl TokioWorld {
         self.runtime().inspect(Deployment::members)
     }
 
-    /// Calls a function with the deployment, for example to set a fail point or to look at its
-    /// members.
+    /// Calls a function with the deployment, for example to set a fault of authentication or to
+    /// look at its members. The function must not use the world or its clients, because the world
+    /// is locked meanwhile.
     pub fn operate<T>(&self, action: impl FnOnce(&mut Deployment) -> T) -> T {
         let result = self.runtime().operate(action);
-        self.shared.changed();
+        self.shared.wake_driver();
         result
     }
 
@@ -234,12 +246,12 @@ impl TokioWorld {
 
     fn strike(&self, disaster: &Disaster) {
         self.runtime().strike(disaster);
-        self.shared.changed();
+        self.shared.wake_driver();
     }
 
     /// Returns the simulated runtime, at the present time.
     fn runtime(&self) -> &SimRuntime {
-        self.shared.present()
+        self.shared.at_present()
     }
 }
 

@@ -26,11 +26,10 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// If a run panics, or has not ended after 24 hours of virtual time, or if the environment variable
 /// is not a number.
 pub fn seeds<F: Future<Output = ()>>(command: &str, seeds: Range<u64>, test: impl Fn(u64) -> F) {
-    let chosen = env::var(SEED).ok().map(|seed| {
-        let number = seed.parse::<u64>();
-        number.unwrap_or_else(|_| panic!("{SEED} is not a number: {seed:?}"))
-    });
-    let all = chosen.map_or(seeds, |seed| seed..seed + 1);
+    let all: Box<dyn Iterator<Item = u64>> = match chosen() {
+        Some(seed) => Box::new(std::iter::once(seed)),
+        None => Box::new(seeds),
+    };
     for seed in all {
         let run = AssertUnwindSafe(|| run(test(seed)));
         if let Err(panic) = catch_unwind(run) {
@@ -38,6 +37,12 @@ pub fn seeds<F: Future<Output = ()>>(command: &str, seeds: Range<u64>, test: imp
             resume_unwind(panic);
         }
     }
+}
+
+fn chosen() -> Option<u64> {
+    let text = env::var_os(SEED)?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{SEED} is not a number: {text:?}")))
 }
 
 fn run(test: impl Future<Output = ()>) {
