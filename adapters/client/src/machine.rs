@@ -30,10 +30,10 @@ pub trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Stream for S {}
 
-/// A machine that clients run on. The methods are those of [`Runtime`] of the same name, and promise
-/// the same. Event listeners and callbacks run on the threads that run the client, because in a
-/// simulation no other thread may delay or hasten anything. A listener that blocks therefore blocks
-/// the program.
+/// A machine that clients run on. The methods are those of [`Runtime`] of the same name, and
+/// promise the same. Event listeners and callbacks run on the threads that run the client, because
+/// in a simulation no other thread may delay or hasten anything. A listener that blocks therefore
+/// blocks the program.
 pub trait Machine: fmt::Debug + Send + Sync + 'static {
     /// Connects to an address.
     fn connect(&self, address: SocketAddr) -> Answer<Box<dyn Stream>>;
