@@ -229,8 +229,8 @@ impl Replica {
             let term = self.term;
             self.leader = None;
             self.leader_seen_at = None;
-            // The errors that follow have the new `topologyVersion`. With the old one, clients would
-            // ignore them as stale.
+            // The errors that follow have the new `topologyVersion`. With the old one, clients
+            // would ignore them as stale.
             self.events.push_back(ReplicaEvent::Changed);
             self.events
                 .push_back(ReplicaEvent::SteppedDown { term, reason });
