@@ -1,12 +1,11 @@
 //! The program of an upload.
 
 use super::{
-    Bucket, GridFsUploadOptions, StreamLimit,
+    Bucket, FilesCollectionDocument, GridFsUploadOptions, StreamLimit,
     buffer::{ChunkBuffer, MAX_CHUNK_BYTES},
     indexes::IndexSetup,
 };
 use crate::{
-    bson::DocumentWriter,
     error::{Error, GridFsErrorKind},
     operation::{
         ABANDON_LIMIT, Abandoned, Command, CommandKind, DocumentList, Exchange, Portion, Program,
@@ -14,7 +13,7 @@ use crate::{
         crud::{self, InsertOneOptions},
     },
 };
-use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use std::fmt;
 
 /// The program of an upload, which lasts as long as its stream.
@@ -275,20 +274,15 @@ impl Upload {
     }
 
     fn insert_file(&self, now: DateTime) -> Result<Command, Error> {
-        let length = i64::try_from(self.length).unwrap_or(i64::MAX);
-        let mut bytes = Vec::new();
-        let mut document = DocumentWriter::begin(&mut bytes);
-        document.tree_value("_id", &self.id)?.i64("length", length);
-        match i32::try_from(self.chunk_bytes) {
-            Ok(size) => document.i32("chunkSize", size),
-            Err(_) => document.i64("chunkSize", self.chunk_bytes.into()),
-        }
-        .value("uploadDate", RawBsonRef::DateTime(now))
-        .str("filename", &self.filename);
-        if let Some(metadata) = &self.metadata {
-            document.subtree("metadata", metadata)?;
-        }
-        document.end();
+        let file = FilesCollectionDocument {
+            id: self.id.clone(),
+            length: self.length,
+            chunk_size_bytes: self.chunk_bytes,
+            upload_date: now,
+            filename: Some(self.filename.clone()),
+            metadata: self.metadata.clone(),
+        };
+        let bytes = onionskin_bson::serialize_to_vec(&file)?;
         let (files, options) = (&self.bucket.files, InsertOneOptions::default());
         crud::insert(files, bytes, &options, &self.bucket.defaults)
     }
