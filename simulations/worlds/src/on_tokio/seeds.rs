@@ -31,7 +31,7 @@ pub fn seeds<F: Future<Output = ()>>(command: &str, seeds: Range<u64>, test: imp
         None => Box::new(seeds),
     };
     for seed in all {
-        let run = AssertUnwindSafe(|| run(test(seed)));
+        let run = AssertUnwindSafe(|| run(|| test(seed)));
         if let Err(panic) = catch_unwind(run) {
             eprintln!("seed {seed} failed; run it again: {SEED}={seed} {command}");
             resume_unwind(panic);
@@ -45,14 +45,14 @@ fn chosen() -> Option<u64> {
     Some(number.unwrap_or_else(|| panic!("{SEED} is not a number: {text:?}")))
 }
 
-fn run(test: impl Future<Output = ()>) {
+fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without sockets");
     runtime.block_on(async {
-        let ended = timeout(LIMIT, test).await;
+        let ended = timeout(LIMIT, test()).await;
         assert!(
             ended.is_ok(),
             "the run has not ended after {LIMIT:?} of virtual time"
