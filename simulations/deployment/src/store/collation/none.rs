@@ -1,11 +1,9 @@
 //! The collations of a build without the feature `collation`: none.
 
-use std::cmp::Ordering;
-
-use bson::Document;
-
 use super::Answer;
 use crate::store::error::StoreError;
+use bson::Document;
+use std::cmp::Ordering;
 
 /// A collator, of which there is none.
 pub(super) enum Collator {}
@@ -24,7 +22,6 @@ impl Collator {
         match *self {}
     }
 
-    /// Appends nothing.
     pub(super) const fn write_sort_key(&self, _: &str, _: &mut Vec<u8>) {
         match *self {}
     }
