@@ -13,7 +13,7 @@ pub mod on_tokio;
 pub mod strategies;
 pub mod world;
 
-/// Compiles and runs the programs in the guide.
+/// Compiles the programs in the guide, which the test `orders` runs.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/simulation.md")]
 struct Guide;

@@ -2,6 +2,7 @@
 //! that the rule finds violations. `cargo tidy` runs them.
 
 mod constants;
+mod docs;
 mod fences;
 mod lengths;
 mod logs;

@@ -1,0 +1,68 @@
+//! Rules about documents that list parts of the repository.
+
+use super::{
+    fences::{ADAPTER_LINES_MAX, BLOCKING_LINES_MAX},
+    report,
+    source::{files, read},
+};
+use syn::Item;
+
+/// Returns the names of the variants of an enum.
+fn variants(path: &str, name: &str) -> Vec<String> {
+    let file = syn::parse_file(&read(path)).expect("it is Rust");
+    let found = file.items.into_iter().find_map(|item| match item {
+        Item::Enum(item) if item.ident == name => Some(item.variants),
+        _ => None,
+    });
+    let variants = found.expect("the enum is in the file").into_iter();
+    variants.map(|variant| variant.ident.to_string()).collect()
+}
+
+/// Returns the words that are not in the text in backticks.
+fn unlisted(text: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let words = words.into_iter();
+    words
+        .filter(|word| !text.contains(&format!("`{word}`")))
+        .collect()
+}
+
+#[test]
+fn unlisted_names_are_found() {
+    let names = ["Io", "Timeout"].map(str::to_owned);
+    assert_eq!(unlisted("| `Io` | Timeout |", names), ["Timeout"]);
+}
+
+#[test]
+fn each_kind_of_error_is_in_the_guide_to_errors() {
+    let text = read("docs/errors.md");
+    let kinds = variants("core/src/error/kind.rs", "ErrorKind");
+    assert!(kinds.len() > 20, "{kinds:?}");
+    let waits = variants("core/src/error/kind.rs", "Wait");
+    let waits = waits.into_iter().map(|wait| format!("Wait::{wait}"));
+    report(unlisted(&text, kinds.into_iter().chain(waits)));
+}
+
+#[test]
+fn the_readme_links_each_guide() {
+    let text = read("README.md");
+    let guides = files().into_iter().filter(|path| {
+        let name = path.strip_prefix("docs/");
+        name.is_some_and(|name| name.ends_with(".md") && !name.contains('/'))
+    });
+    let guides: Vec<String> = guides.collect();
+    assert!(guides.len() > 10, "{guides:?}");
+    let missing = guides.into_iter();
+    report(
+        missing
+            .filter(|path| !text.contains(&format!("]({path})")))
+            .collect(),
+    );
+}
+
+#[test]
+fn the_limits_of_adapters_are_documented() {
+    let text = read("CONTRIBUTING.md").replace('\n', " ");
+    for limit in [ADAPTER_LINES_MAX, BLOCKING_LINES_MAX] {
+        assert!(text.contains(&format!("at most {limit}")), "{limit}");
+    }
+}
