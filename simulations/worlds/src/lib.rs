@@ -13,7 +13,7 @@ pub mod on_tokio;
 pub mod strategies;
 pub mod world;
 
-/// Compiles the programs in the guide, which the test `orders` runs.
+/// Compiles the programs in the guide. The tests in `tests/orders.rs` run them.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/simulation.md")]
 struct Guide;
