@@ -193,6 +193,17 @@ fn chunk_sizes_are_checked() {
 }
 
 #[test]
+fn metadata_that_cannot_be_encoded_is_refused_before_a_chunk_is_stored() {
+    let bucket = Bucket::new(&"db".into(), &Default::default(), &Defaults::default());
+    let options = GridFsUploadOptions::builder()
+        .metadata(doc! { "inner": { "a\0b": 1 } })
+        .build();
+    let (id, name, limit) = ("id".into(), "name".to_owned(), StreamLimit::default());
+    let error = Upload::new(bucket, id, name, options, limit, true).expect_err("no key");
+    assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
+}
+
+#[test]
 fn an_upload_that_has_sent_nothing_leaves_nothing_to_delete() {
     let mut idle = upload(4).expect("an upload");
     assert!(matches!(idle.start(), Step::Wait));

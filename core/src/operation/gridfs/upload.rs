@@ -29,13 +29,10 @@ use std::fmt;
 pub struct Upload {
     bucket: Bucket,
     limit: StreamLimit,
-    id: Bson,
-    filename: String,
-    metadata: Option<Document>,
-    chunk_bytes: u32,
+    /// The document of the file. Its length is the number of bytes that were written so far. Its
+    /// upload date is set at the end.
+    file: FilesCollectionDocument,
     buffer: ChunkBuffer,
-    /// The number of bytes that were written.
-    length: u64,
     /// The chunk documents that are being sent, and how many bytes of them are stored.
     sending: DocumentList,
     stored_bytes: usize,
@@ -76,8 +73,8 @@ enum Stage {
 impl fmt::Debug for Upload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upload")
-            .field("id", &self.id)
-            .field("length", &self.length)
+            .field("id", &self.file.id)
+            .field("length", &self.file.length)
             .field("stage", &self.stage)
             .finish_non_exhaustive()
     }
@@ -88,7 +85,7 @@ impl Upload {
     /// checked before.
     ///
     /// Fails if the chunk size is zero or larger than [`MAX_CHUNK_BYTES`], if a name of the bucket
-    /// cannot be used, or if the id cannot be encoded.
+    /// cannot be used, or if the id or the metadata cannot be encoded.
     pub fn new(
         bucket: Bucket,
         id: Bson,
@@ -103,15 +100,22 @@ impl Upload {
             let message = format!("it is {chunk_bytes}, but must be from 1 to {MAX_CHUNK_BYTES}");
             return Err(Error::invalid_option("chunkSizeBytes", message));
         }
+        let buffer = ChunkBuffer::new(&id, chunk_bytes)?;
+        let file = FilesCollectionDocument {
+            id,
+            length: 0,
+            chunk_size_bytes: chunk_bytes,
+            upload_date: DateTime::from_millis(0),
+            filename: Some(filename),
+            metadata: options.metadata,
+        };
+        // A document that cannot be encoded is refused before any chunk is stored.
+        onionskin_bson::serialize_to_vec(&file)?;
         Ok(Self {
-            buffer: ChunkBuffer::new(&id, chunk_bytes)?,
+            buffer,
             bucket,
             limit,
-            id,
-            filename,
-            metadata: options.metadata,
-            chunk_bytes,
-            length: 0,
+            file,
             sending: DocumentList::default(),
             stored_bytes: 0,
             portion: Portion::default(),
@@ -125,7 +129,7 @@ impl Upload {
     /// Returns the id of the file.
     #[must_use]
     pub const fn id(&self) -> &Bson {
-        &self.id
+        &self.file.id
     }
 
     /// True once the indexes of the bucket were checked.
@@ -165,7 +169,7 @@ impl Upload {
         mut new_id: impl FnMut() -> ObjectId,
     ) -> Result<usize, Error> {
         let count = self.buffer.write(bytes, &mut new_id)?;
-        self.length = self.length.saturating_add(count as u64);
+        self.file.length = self.file.length.saturating_add(count as u64);
         Ok(count)
     }
 
@@ -273,22 +277,16 @@ impl Upload {
         Ok(command)
     }
 
-    fn insert_file(&self, now: DateTime) -> Result<Command, Error> {
-        let file = FilesCollectionDocument {
-            id: self.id.clone(),
-            length: self.length,
-            chunk_size_bytes: self.chunk_bytes,
-            upload_date: now,
-            filename: Some(self.filename.clone()),
-            metadata: self.metadata.clone(),
-        };
-        let bytes = onionskin_bson::serialize_to_vec(&file)?;
+    fn insert_file(&mut self, now: DateTime) -> Result<Command, Error> {
+        self.file.upload_date = now;
+        let bytes = onionskin_bson::serialize_to_vec(&self.file)?;
         let (files, options) = (&self.bucket.files, InsertOneOptions::default());
         crud::insert(files, bytes, &options, &self.bucket.defaults)
     }
 
     fn delete_chunks(&self) -> Result<Command, Error> {
-        self.bucket.delete_chunks(&doc! { "files_id": &self.id })
+        self.bucket
+            .delete_chunks(&doc! { "files_id": &self.file.id })
     }
 }
 
