@@ -13,7 +13,7 @@ use crate::{
         crud::{self, InsertOneOptions},
     },
 };
-use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use bson::{Bson, DateTime, doc, oid::ObjectId};
 use std::fmt;
 
 /// The program of an upload, which lasts as long as its stream.
