@@ -57,6 +57,45 @@ fn the_readme_links_each_guide() {
     ));
 }
 
+/// Returns the blocks of code that rustdoc takes as Rust because nothing says what they are.
+fn blocks_without_language(text: &str) -> Vec<String> {
+    let (mut found, mut fenced, mut before) = (Vec::new(), false, "");
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            fenced = !fenced;
+            if fenced && language.is_empty() {
+                found.push(format!("a fence without a language after {before:?}"));
+            }
+        } else if !fenced && before.is_empty() && line.starts_with("    ") {
+            found.push(format!("indented code: {line:?}"));
+        }
+        before = line;
+    }
+    found
+}
+
+#[test]
+fn blocks_of_code_without_a_language_are_found() {
+    let text = "Run\n\n    cargo run\n\n```sh\n\n    cargo test\n```\n\n```\nls\n```\n";
+    assert_eq!(blocks_without_language(text).len(), 2);
+}
+
+#[test]
+fn guides_whose_programs_are_compiled_name_the_language_of_each_block() {
+    let sources = files().into_iter().filter(|path| path.ends_with(".rs"));
+    let sources: String = sources.map(|path| read(&path)).collect();
+    let guides = files()
+        .into_iter()
+        .filter(|path| path.starts_with("docs/") && sources.contains(&format!("/{path}\")]\n")));
+    let guides: Vec<String> = guides.collect();
+    assert!(guides.len() > 3, "{guides:?}");
+    let found = guides.iter().flat_map(|path| {
+        let blocks = blocks_without_language(&read(path)).into_iter();
+        blocks.map(move |block| format!("{path}: {block}"))
+    });
+    report(found.collect());
+}
+
 #[test]
 fn the_limits_of_adapters_are_documented() {
     let text = read("CONTRIBUTING.md").replace('\n', " ");
