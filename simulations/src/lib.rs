@@ -1,8 +1,10 @@
 //! Simulated MongoDB deployments on real sockets, for tests of applications: [`serve`] runs a
-//! deployment of the crate `onionskin-deployment` on ports of the loopback interface.
+//! deployment of the crate `onionskin-deployment` on ports of the loopback interface. [`simulate`]
+//! runs clients and such deployments in virtual time, with faults that a seed draws.
 
 #![forbid(unsafe_code)]
 
 pub mod demo;
 pub mod identity;
 pub mod serve;
+pub mod simulate;

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use commands::{
     check::{self, Check},
     serve::{self, Serve},
+    simulate::{self, Simulate},
 };
 use onionskin_simulations::demo::{self, DemoOptions};
 use std::{io, process::ExitCode, time::Duration};
@@ -28,6 +29,9 @@ enum What {
     /// can, or else that of the failed step: 10 connection string, 11 DNS, 12 dial, 13 TLS, 14
     /// hello, 15 authentication, 16 topology. If several servers fail, the furthest step counts.
     Check(Check),
+    /// Run clients and a deployment in virtual time, with faults, once for each seed. The exit code
+    /// is 0 if all runs succeed, or else that of the worst failure: 3 crash, 4 safety, 5 liveness.
+    Simulate(Simulate),
 }
 
 #[derive(Debug, Args)]
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         What::Serve(serve) => serve::run(&serve).map(|()| ExitCode::SUCCESS),
         What::Demo(demo) => run_demo(demo).map(|()| ExitCode::SUCCESS),
         What::Check(check) => check::run(&check),
+        What::Simulate(simulate) => simulate::run(&simulate),
     };
     match done {
         Ok(code) => code,
@@ -126,7 +131,7 @@ mod tests {
         let parsed = Command::try_parse_from(arguments.filter(|word| !word.is_empty()));
         match parsed.map_err(|error| error.to_string())?.what {
             What::Serve(serve) => serve::options(&serve).map_err(|error| error.to_string()),
-            What::Demo(_) | What::Check(_) => panic!("it is not served"),
+            What::Demo(_) | What::Check(_) | What::Simulate(_) => panic!("it is not served"),
         }
     }
 

@@ -63,7 +63,10 @@ pub fn porting_binaries() -> Option<[PathBuf; 2]> {
         "the official Rust driver",
         BUILT.get_or_init(|| built("porting")).clone(),
     )?;
-    Some([official_driver_binary()?.with_file_name("porting-peer"), ours])
+    Some([
+        official_driver_binary()?.with_file_name("porting-peer"),
+        ours,
+    ])
 }
 
 /// Returns the script in `tests/peers/node`, which uses the Node.js driver.

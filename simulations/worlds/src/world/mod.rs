@@ -20,14 +20,17 @@ pub mod options;
 pub mod plan;
 pub mod report;
 pub mod runtime;
+pub mod scenario;
 mod setup;
 pub mod trace;
 pub mod workload;
 
 pub use core_world::CoreWorld;
 pub use options::{Rates, Way, WorldOptions, WorldProxy};
+pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
+pub use scenario::{Scenario, Scheduled, Span, WorldShape};
 
 /// Runs the world of a seed to its end, and returns the report.
 #[must_use]

@@ -1,10 +1,12 @@
 //! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
+use super::scenario::Scheduled;
 use onionskin_core::{
     options::Compressor,
     random::{Random, Seed},
 };
 use onionskin_deployment::deployment::CompressedReplies;
+use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
 /// The way in which clients are driven.
@@ -26,7 +28,8 @@ impl fmt::Display for Way {
 }
 
 /// The rates of faults: in how many of 1000 cases each fault happens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rates {
     /// A member refuses a connection.
     pub refuse: u16,
@@ -78,7 +81,8 @@ impl Rates {
 }
 
 /// The SOCKS5 proxy through which clients reach the members or the load balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorldProxy {
     /// No proxy: clients connect to the servers.
     None,
@@ -113,6 +117,8 @@ pub struct WorldOptions {
     /// The number of disasters that are drawn for the safety phase, such as kills, partitions,
     /// step-downs and frozen clients. Some of them affect several members.
     pub disasters: usize,
+    /// The disasters of the run. Default: `None`, so that they are drawn.
+    pub schedule: Option<Vec<Scheduled>>,
     /// The shortest time that a message takes.
     pub min_latency: Duration,
     /// The longest time that a message takes.
@@ -162,6 +168,7 @@ impl WorldOptions {
                 ..Rates::drawn(random)
             },
             disasters: index(random, 8),
+            schedule: None,
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
             client_options: client_options(random),
@@ -188,6 +195,7 @@ impl WorldOptions {
     pub fn calm(mut self) -> Self {
         self.rates = Rates::default();
         self.disasters = 0;
+        self.schedule = None;
         self
     }
 
@@ -225,7 +233,11 @@ impl WorldOptions {
     /// True if the run has no faults and no disasters.
     #[must_use]
     pub fn is_calm(&self) -> bool {
-        self.disasters == 0 && self.rates == Rates::default()
+        let is_planned = match &self.schedule {
+            Some(schedule) => !schedule.is_empty(),
+            None => self.disasters > 0,
+        };
+        !is_planned && self.rates == Rates::default()
     }
 }
 

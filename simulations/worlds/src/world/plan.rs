@@ -1,12 +1,18 @@
-//! The disasters of a run. Their times are drawn from the seed before the run begins.
+//! The disasters of a run. A schedule gives their times, or these are drawn from the seed before the
+//! run begins.
 
-use super::options::{WorldOptions, index};
+use super::{
+    options::{WorldOptions, index, world_seed},
+    scenario::{Scheduled, Span},
+};
 use onionskin_core::{random::Random, time::Instant};
+use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, time::Duration};
 
 /// An event at one instant that affects a whole member, client or network, or that repairs an
 /// earlier one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Disaster {
     /// The process of a member ends.
@@ -49,7 +55,7 @@ pub enum Disaster {
         /// The index of the client, from 0.
         client: usize,
         /// The length of the pause.
-        pause: Duration,
+        pause: Span,
     },
     /// All logins expire: the servers require authentication again with the error 391.
     ExpireLogins,
@@ -62,12 +68,30 @@ pub enum Disaster {
 /// Returns the disasters with their times, the earliest first. The last one is [`Disaster::Heal`].
 #[must_use]
 pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, Disaster)> {
+    let schedule = options.schedule.clone();
+    let schedule = schedule.unwrap_or_else(|| drawn(options, random));
+    let timed = |Scheduled { at, event }| (Instant::ZERO + at.0, event);
+    let mut plan: Vec<_> = schedule.into_iter().map(timed).collect();
+    let end = Instant::ZERO + options.safety;
+    plan.retain(|(at, _)| *at < end);
+    plan.push((end, Disaster::Heal));
+    plan.sort_by_key(|(at, _)| *at);
+    plan.into()
+}
+
+/// Returns the schedule of a run that is drawn from its seed.
+#[must_use]
+pub fn drawn_schedule(seed: u64, options: &WorldOptions) -> Vec<Scheduled> {
+    drawn(options, &mut world_seed(seed).split("plan").random())
+}
+
+fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
     let mut plan = Vec::new();
     let span = u64::try_from(options.safety.as_millis())
         .unwrap_or(1)
         .max(1);
     for _ in 0..options.disasters {
-        let at = Instant::ZERO + Duration::from_millis(random.below(span));
+        let at = Duration::from_millis(random.below(span));
         let later = at + Duration::from_millis(random.below(20_000));
         let member = index(random, options.members);
         let client = index(random, options.clients);
@@ -102,7 +126,7 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
                 plan.push((later, Disaster::JoinClients));
             }
             5 => {
-                let pause = Duration::from_millis(random.below(30_000));
+                let pause = Span(Duration::from_millis(random.below(30_000)));
                 plan.push((at, Disaster::Freeze { client, pause }));
             }
             6 => plan.push((at, Disaster::CloseClient(client))),
@@ -118,21 +142,20 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
     }
     if options.authentication {
         for _ in 0..random.below(4) {
-            let at = Instant::ZERO + Duration::from_millis(random.below(span));
+            let at = Duration::from_millis(random.below(span));
             plan.push((at, Disaster::ExpireLogins));
         }
     }
-    let end = Instant::ZERO + options.safety;
-    plan.retain(|(at, _)| *at < end);
-    plan.push((end, Disaster::Heal));
-    plan.sort_by_key(|(at, _)| *at);
-    plan.into()
+    let scheduled = |(at, event)| Scheduled {
+        at: Span(at),
+        event,
+    };
+    plan.into_iter().map(scheduled).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::options::world_seed;
 
     #[test]
     fn every_plan_is_sorted_by_time_and_ends_with_healing() {

@@ -13,6 +13,7 @@ use super::{
     options::{Way, WorldOptions, index, world_seed},
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
+    scenario::Span,
     setup,
     trace::Trace,
     workload::{History, SLACK},
@@ -326,7 +327,10 @@ impl CoreWorld {
         let now = self.now;
         self.network.strike(now, disaster, &mut self.trace);
         match *disaster {
-            Disaster::Freeze { client, pause } => {
+            Disaster::Freeze {
+                client,
+                pause: Span(pause),
+            } => {
                 let side = &mut self.sides[client];
                 side.frozen_until = side.frozen_until.max(now + pause);
                 side.frozen += pause;

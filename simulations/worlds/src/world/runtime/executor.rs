@@ -9,6 +9,7 @@ use crate::world::{
     options::{Rates, WorldOptions, index, world_seed},
     plan::Disaster,
     report::{Failure, FailureKind},
+    scenario::Span,
     setup,
     trace::Trace,
     workload::History,
@@ -193,7 +194,9 @@ impl State {
         self.network.strike(self.now, disaster, &mut self.trace);
         match *disaster {
             // All clients run in one process, so that all of them are frozen.
-            Disaster::Freeze { pause, .. } => {
+            Disaster::Freeze {
+                pause: Span(pause), ..
+            } => {
                 self.frozen_until = self.frozen_until.max(self.now + pause);
                 self.frozen += pause;
                 self.was_frozen = true;

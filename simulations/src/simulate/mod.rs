@@ -1,0 +1,181 @@
+//! Sweeps over seeds of a scenario, on several threads.
+
+pub mod scenarios;
+pub mod shrink;
+pub mod verdict;
+
+use onionskin_worlds::world::{Report, Scenario, Way, run_seed};
+use std::{
+    ops::Range,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use verdict::Verdict;
+
+/// The seeds of a sweep, and when it ends.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The seeds of all shards.
+    pub seeds: Range<u64>,
+    /// The place of this shard, from 0, and the number of shards. The seed `n` belongs to the shard
+    /// `n % count`.
+    pub shard: (u64, u64),
+    /// The number of threads.
+    pub jobs: usize,
+    /// True if no run begins after one that failed.
+    pub until_failure: bool,
+    /// The time after which no run begins.
+    pub limit: Option<Duration>,
+}
+
+impl Sweep {
+    /// Returns the number of seeds of this shard.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let (place, count) = self.shard;
+        let below = |end: u64| end / count + u64::from(end % count > place);
+        below(self.seeds.end.max(self.seeds.start)) - below(self.seeds.start)
+    }
+
+    /// Runs the seeds. `observe` is called after each run, in one thread at a time.
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        way: Way,
+        verdict: Verdict,
+        observe: impl Fn(&Verdict, u64, &Result<Report, String>) + Sync,
+    ) -> Verdict {
+        let (place, count) = self.shard;
+        let next = AtomicU64::new(0);
+        let is_over = AtomicBool::new(false);
+        let began = Instant::now();
+        let verdict = Mutex::new(verdict);
+        let work = || {
+            while !is_over.load(Ordering::Relaxed)
+                && self.limit.is_none_or(|limit| began.elapsed() < limit)
+            {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn >= self.count() {
+                    break;
+                }
+                // The first seed of the shard, and `turn` seeds after it.
+                let first = self.seeds.start + (place + count - self.seeds.start % count) % count;
+                let seed = first + turn * count;
+                let run = run(seed, way, scenario);
+                let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
+                verdict.add(seed, &run);
+                if self.until_failure && verdict.failures > 0 {
+                    is_over.store(true, Ordering::Relaxed);
+                }
+                observe(&verdict, seed, &run);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.jobs {
+                scope.spawn(work);
+            }
+            work();
+        });
+        verdict.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs one seed. An error is the text of a panic.
+///
+/// # Errors
+///
+/// The run panicked.
+pub fn run(seed: u64, way: Way, scenario: &Scenario) -> Result<Report, String> {
+    traced(seed, way, scenario, false)
+}
+
+/// As [`run`], with the trace of the run in its report if `keep_trace` is set.
+///
+/// # Errors
+///
+/// The run panicked.
+pub fn traced(
+    seed: u64,
+    way: Way,
+    scenario: &Scenario,
+    keep_trace: bool,
+) -> Result<Report, String> {
+    let mut options = scenario.options(seed);
+    options.keep_trace = keep_trace;
+    let run = AssertUnwindSafe(|| run_seed(seed, way, options));
+    panic::catch_unwind(run).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        text.unwrap_or_else(|| "without a text".to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn sweep(seeds: Range<u64>, shard: (u64, u64), jobs: usize) -> Sweep {
+        Sweep {
+            seeds,
+            shard,
+            jobs,
+            until_failure: false,
+            limit: None,
+        }
+    }
+
+    fn short() -> Scenario {
+        scenarios::parse("safety = \"1s\"\nmembers = 1\ntasks = 1").expect("a scenario")
+    }
+
+    #[test]
+    fn each_seed_belongs_to_one_shard() {
+        let mut seen = BTreeSet::new();
+        for place in 0..3 {
+            let sweep = sweep(5..15, (place, 3), 1);
+            let ran = Mutex::new(Vec::new());
+            let verdict = sweep.run(&short(), Way::Core, Verdict::default(), |_, seed, _| {
+                ran.lock().expect("no panic").push(seed);
+            });
+            let ran = ran.into_inner().expect("no panic");
+            assert_eq!(ran.len() as u64, sweep.count());
+            assert_eq!((verdict.seeds, verdict.failures), (sweep.count(), 0));
+            for seed in ran {
+                assert!((5..15).contains(&seed) && seen.insert(seed), "{seed}");
+            }
+        }
+        assert_eq!(seen.len(), 10);
+        assert_eq!(sweep(7..7, (0, 1), 1).count(), 0);
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_change_the_verdict() {
+        for way in [Way::Core, Way::Runtime] {
+            let run = |jobs| {
+                sweep(0..6, (0, 1), jobs).run(&short(), way, Verdict::default(), |_, _, _| {})
+            };
+            let verdict = run(1);
+            assert_eq!(verdict, run(3));
+            assert_eq!(verdict.digest.len(), 64);
+            assert!(verdict.succeeded > 0);
+        }
+    }
+
+    #[test]
+    fn a_sweep_can_end_with_its_first_failure() {
+        let mut scenario = short();
+        // No client can be created.
+        scenario.client_options = Some("timeoutMS=x&tls=maybe".to_owned());
+        let mut sweep = sweep(0..100, (0, 1), 1);
+        sweep.until_failure = true;
+        let verdict = sweep.run(&scenario, Way::Core, Verdict::default(), |_, _, _| {});
+        assert_eq!((verdict.seeds, verdict.failures), (1, 1));
+        assert_eq!(verdict.worst, Some(verdict::Fault::Crash));
+    }
+}

@@ -1,0 +1,158 @@
+//! The scenarios by name, and those in files.
+
+use onionskin_worlds::world::Scenario;
+use std::{fs, io, path::Path};
+
+/// The largest size of a file with a scenario, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+macro_rules! scenarios {
+    ($($name:literal)*) => {
+        /// The scenarios of the command: their names and texts.
+        const SCENARIOS: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*
+        ];
+    };
+}
+
+scenarios! {
+    "balancer"
+    "calm"
+    "cancelled"
+    "closed-early"
+    "crowded"
+    "exhausted"
+    "failover"
+    "frozen"
+    "lossy"
+    "mixed"
+    "one-way"
+    "partition"
+    "polling"
+    "queue-timeouts"
+    "routers"
+    "restarts"
+    "slow-dials"
+    "stale-replies"
+}
+
+/// Returns the names of the scenarios, in alphabetical order, with their descriptions.
+pub fn list() -> impl Iterator<Item = (&'static str, Scenario)> {
+    let parsed = |(name, text): &(&'static str, &str)| {
+        let scenario = parse(text).unwrap_or_else(|error| unreachable!("{name}: {error}"));
+        (*name, scenario)
+    };
+    SCENARIOS.iter().map(parsed)
+}
+
+/// Reads a scenario from the text of a file in the form of TOML.
+///
+/// # Errors
+///
+/// A description of what is wrong with the text.
+pub fn parse(text: &str) -> Result<Scenario, String> {
+    let scenario: Scenario = toml::from_str(text).map_err(|error| error.to_string())?;
+    match scenario.fault() {
+        Some(fault) => Err(fault),
+        None => Ok(scenario),
+    }
+}
+
+/// Returns the text of a file that describes a scenario.
+#[must_use]
+pub fn text(scenario: &Scenario) -> String {
+    // All keys are text, and no value is a number that TOML cannot have.
+    toml::to_string(scenario).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Finds a scenario by its name, or reads the file at a path that ends with `.toml`.
+///
+/// # Errors
+///
+/// There is no such scenario, or the file cannot be read or is no scenario.
+pub fn find(name: &str) -> io::Result<Scenario> {
+    let wrong = |reason| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {reason}"));
+    if Path::new(name).extension().is_some_and(|end| end == "toml") {
+        let size = fs::metadata(name)
+            .map_err(|error| wrong(error.to_string()))?
+            .len();
+        if size > MAX_FILE_BYTES {
+            return Err(wrong(format!(
+                "the file is longer than {MAX_FILE_BYTES} bytes"
+            )));
+        }
+        let text = fs::read_to_string(name).map_err(|error| wrong(error.to_string()))?;
+        return parse(&text).map_err(wrong);
+    }
+    match SCENARIOS.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => parse(text).map_err(wrong),
+        None => Err(wrong(
+            "there is no such scenario. `onionskin simulate --list` lists them; the name of a \
+             file ends with .toml"
+                .to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_worlds::world::{Disaster, Scheduled, Span};
+    use std::{collections::BTreeSet, time::Duration};
+
+    #[test]
+    fn each_file_is_listed_and_describes_itself() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let files = fs::read_dir(folder).expect("the folder");
+        let files = files.map(|file| file.expect("a file").file_name().into_string());
+        let files: BTreeSet<String> = files.map(|name| name.expect("text")).collect();
+        let listed = list().map(|(name, scenario)| {
+            assert!(!scenario.about.is_empty(), "{name}");
+            format!("{name}.toml")
+        });
+        assert_eq!(listed.collect::<BTreeSet<String>>(), files);
+    }
+
+    #[test]
+    fn the_text_of_a_scenario_is_read_as_the_same_scenario() {
+        for (name, scenario) in list() {
+            assert_eq!(parse(&text(&scenario)).as_ref(), Ok(&scenario), "{name}");
+        }
+        let mut scenario = Scenario::default();
+        scenario.schedule = Some(vec![Scheduled {
+            at: Span(Duration::from_millis(1_500)),
+            event: Disaster::CutMembers { from: 0, to: 0 },
+        }]);
+        assert_eq!(parse(&text(&scenario)), Ok(scenario));
+    }
+
+    #[test]
+    fn the_scenario_in_the_guide_is_one() {
+        let guide = include_str!("../../../docs/simulation.md");
+        let blocks = guide.split("```toml\n").skip(1);
+        let mut texts = blocks.filter_map(|block| block.split("```").next());
+        let text = texts.find(|text| text.starts_with("about"));
+        let scenario = parse(text.expect("it is there")).expect("a scenario");
+        assert_eq!(scenario.schedule.map(|events| events.len()), Some(3));
+    }
+
+    #[test]
+    fn a_wrong_scenario_is_refused_by_name() {
+        for (wrong, reason) in [
+            ("tasks = 0", "`tasks`"),
+            ("task = 1", "unknown field `task`"),
+            ("safety = 5", "string"),
+            ("safety = \"5 h\"", "`5 h` is no length of time"),
+            ("safety = \"18446744074s\"", "no length of time"),
+            ("min-latency = \"2s\"\nmax-latency = \"1s\"", "longer"),
+            ("[[schedule]]\nat = \"1s\"\nevent = { kill = 1 }", "Kill(1)"),
+            ("[[schedule]]\nat = \"1s\"\nevent = \"explode\"", "explode"),
+            ("[rates]\nlose = 3", "unknown field `lose`"),
+        ] {
+            let error = parse(wrong).expect_err(wrong);
+            assert!(error.contains(reason), "{wrong}: {error}");
+        }
+        let error = find("cslm").expect_err("it is misspelt");
+        assert!(error.to_string().contains("--list"), "{error}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Tests of the program `onionskin simulate`.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+fn simulate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onionskin"));
+    command.arg("simulate").args(arguments);
+    command.output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+/// Writes a file into the folder for temporary files of tests.
+fn file(name: &str, content: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, content).expect("a file");
+    path
+}
+
+/// A scenario of one second.
+const SHORT: &str = "members = 1\nclients = 1\ntasks = 1\nsafety = \"1s\"\n";
+
+/// A scenario in which late operations fail: no selection succeeds within a millisecond.
+const FAILING: &str = "members = 3\nclients = 1\ntasks = 2\nsafety = \"8s\"\ngrace = \"1s\"\n\
+                       client-options = \"serverSelectionTimeoutMS=1\"\n\
+                       [rates]\nslow = 100\nreset = 5\n";
+
+#[test]
+fn shards_on_several_machines_give_one_verdict() {
+    let scenario = file("short.toml", SHORT);
+    let scenario = scenario.to_str().expect("text");
+    let whole = simulate(&[scenario, "--seeds", "0..7", "--json", "--jobs", "2"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stderr));
+    let mut merge = vec!["--json".to_owned(), "--merge".to_owned()];
+    for place in 0..3 {
+        let shard = format!("{place}/3");
+        let part = simulate(&[scenario, "--seeds", "0..7", "--json", "--shard", &shard]);
+        let path = file(&format!("verdict-{place}.json"), text(&part.stdout));
+        merge.push(path.to_str().expect("text").to_owned());
+    }
+    let merge: Vec<&str> = merge.iter().map(String::as_str).collect();
+    let merged = simulate(&merge);
+    assert_eq!(merged.status.code(), Some(0), "{}", text(&merged.stderr));
+    assert_eq!(text(&merged.stdout), text(&whole.stdout));
+}
+
+#[test]
+fn a_failed_run_is_printed_with_its_replay_and_made_smaller() {
+    let scenario = file("failing.toml", FAILING);
+    let scenario = scenario.to_str().expect("text");
+    let arguments = [scenario, "--seeds", "0..20", "--jobs", "1", "--shrink"];
+    let output = simulate(&arguments);
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{out}{errors}");
+    let replay = errors.lines().find_map(|line| line.split_once("simulate "));
+    let replay: Vec<&str> = replay.expect("a replay").1.split(' ').collect();
+    let again = simulate(&replay);
+    assert_eq!(again.status.code(), Some(5));
+    assert!(text(&again.stdout).contains("Liveness at"));
+    let smaller = out.split_once("# Seed ").expect("a smaller scenario").1;
+    let (title, smaller) = smaller.split_once('\n').expect("a title");
+    let smaller = file("smaller.toml", smaller);
+    let seed = title.split(' ').next().expect("a seed");
+    let again = simulate(&[smaller.to_str().expect("text"), "--seeds", seed]);
+    assert_eq!(again.status.code(), Some(5), "{}", text(&again.stdout));
+}
+
+#[test]
+fn wrong_arguments_have_an_exit_code_of_their_own() {
+    let odd = file("odd.toml", "tasks = 0\n");
+    let odd = odd.to_str().expect("text");
+    for (arguments, reason) in [
+        (&["nothing"][..], "--list"),
+        (&["missing.toml"], "missing.toml"),
+        (&[odd], "`tasks` must be 1 or more"),
+        (&["calm", "--seeds", "5..5"], "--seeds"),
+        (&["calm", "--shard", "2/2"], "--shard"),
+        (&["calm", "--trace"], "one seed"),
+        (&["--merge", odd], "odd.toml"),
+        (&[], "SCENARIO"),
+    ] {
+        let output = simulate(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(reason), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_shown_scenario_is_that_of_its_name() {
+    let shown = simulate(&["--show", "frozen"]);
+    let path = file("frozen-again.toml", text(&shown.stdout));
+    let path = path.to_str().expect("text");
+    let [named, shown] = ["frozen", path].map(|scenario| {
+        let output = simulate(&[scenario, "--seeds", "3", "--json"]);
+        text(&output.stdout).replace(path, "frozen")
+    });
+    assert_eq!(named, shown);
+}
+
+#[test]
+fn each_scenario_holds_for_a_seed_in_both_ways() {
+    let list = simulate(&["--list"]);
+    for line in text(&list.stdout).lines() {
+        let name = line.split(' ').next().expect("a name");
+        for way in ["core", "runtime"] {
+            let output = simulate(&[name, "--way", way, "--seeds", "5"]);
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{name} {way}: {errors}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Scenarios: worlds in which some options are fixed. The seed draws the others.
+//!
+//! ```
+//! use onionskin_worlds::world::{Disaster, Scenario, Scheduled, Span, Way, run_seed};
+//! use std::time::Duration;
+//!
+//! let mut scenario = Scenario::default();
+//! scenario.safety = Some(Span(Duration::from_secs(5)));
+//! scenario.schedule = Some(vec![Scheduled {
+//!     at: Span(Duration::from_secs(2)),
+//!     event: Disaster::StepDown,
+//! }]);
+//! let report = run_seed(7, Way::Core, scenario.options(7));
+//! assert!(report.failure.is_none(), "{report}");
+//! ```
+
+use super::{
+    options::{Rates, WorldOptions, WorldProxy},
+    plan::Disaster,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The units of a [`Span`], the smallest first, in nanoseconds.
+const UNITS: [(&str, u128); 5] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+];
+
+/// A length of time. In a file it is a number with a unit: `ns`, `us`, `ms`, `s` or `min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(pub Duration);
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+        let unit = UNITS.iter().find(|(name, _)| *name == unit.trim_start());
+        let span = number
+            .parse()
+            .ok()
+            .zip(unit)
+            .and_then(|(number, (_, unit))| {
+                let nanos = u128::checked_mul(number, *unit)?;
+                u64::try_from(nanos).ok().map(Duration::from_nanos)
+            });
+        span.map(Self).ok_or_else(|| {
+            format!("`{text}` is no length of time: write a number and ns, us, ms, s or min")
+        })
+    }
+}
+
+impl From<Span> for String {
+    fn from(Span(span): Span) -> Self {
+        let nanos = span.as_nanos();
+        let mut units = UNITS.iter().rev();
+        let unit = units.find(|(_, unit)| nanos.is_multiple_of(*unit));
+        let (name, unit) = unit.copied().unwrap_or(UNITS[0]);
+        format!("{}{name}", nanos / unit)
+    }
+}
+
+/// The shape of a deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum WorldShape {
+    /// A standalone if there is one member, else a replica set.
+    ReplicaSet,
+    /// Routers in front of one shard.
+    Sharded,
+    /// Services behind a load balancer.
+    LoadBalanced,
+}
+
+/// A disaster with its time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduled {
+    /// The time since the beginning of the run. A time after the safety phase has no effect.
+    pub at: Span,
+    /// The disaster.
+    pub event: Disaster,
+}
+
+/// A scenario. Each `None` is drawn from the seed, as [`WorldOptions::drawn`] says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Scenario {
+    /// A sentence for a list of scenarios.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// The bugs of real drivers that the scenario is modelled on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// The shape of the deployment.
+    pub shape: Option<WorldShape>,
+    /// The number of members, at least one.
+    pub members: Option<usize>,
+    /// The number of clients, at least one.
+    pub clients: Option<usize>,
+    /// The number of concurrent callers of each client, at least one.
+    pub tasks: Option<usize>,
+    /// The length of the safety phase.
+    pub safety: Option<Span>,
+    /// The time between the safety phase and the late operations, which must succeed.
+    pub grace: Option<Span>,
+    /// The shortest time that a message takes.
+    pub min_latency: Option<Span>,
+    /// The longest time that a message takes.
+    pub max_latency: Option<Span>,
+    /// The options of the clients' connection string, after the `?`.
+    pub client_options: Option<String>,
+    /// The proxy of the clients.
+    pub proxy: Option<WorldProxy>,
+    /// True if the servers require authentication.
+    pub authentication: Option<bool>,
+    /// The shortest time for which a member waits for a primary before it starts an election.
+    pub election_timeout: Option<Span>,
+    /// The number of disasters that are drawn. No effect beside a schedule.
+    pub disasters: Option<usize>,
+    /// The rates of faults. A rate that a file does not name is zero.
+    pub rates: Option<Rates>,
+    /// The disasters, in any order. With a schedule none is drawn.
+    pub schedule: Option<Vec<Scheduled>>,
+}
+
+impl Scenario {
+    /// Returns the options of the run with this seed.
+    #[must_use]
+    pub fn options(&self, seed: u64) -> WorldOptions {
+        fn set<T: Clone>(option: &mut T, value: Option<&T>) {
+            if let Some(value) = value {
+                option.clone_from(value);
+            }
+        }
+        let mut options = WorldOptions::drawn(seed);
+        if let Some(shape) = self.shape {
+            options.sharded = shape == WorldShape::Sharded;
+            options.load_balanced = shape == WorldShape::LoadBalanced;
+        }
+        set(&mut options.members, self.members.as_ref());
+        set(&mut options.clients, self.clients.as_ref());
+        set(&mut options.tasks, self.tasks.as_ref());
+        set(&mut options.safety, self.safety.map(|span| span.0).as_ref());
+        set(&mut options.grace, self.grace.map(|span| span.0).as_ref());
+        let latency = [self.min_latency, self.max_latency].map(|span| span.map(|span| span.0));
+        set(&mut options.min_latency, latency[0].as_ref());
+        set(&mut options.max_latency, latency[1].as_ref());
+        options.max_latency = options.max_latency.max(options.min_latency);
+        set(&mut options.client_options, self.client_options.as_ref());
+        set(&mut options.proxy, self.proxy.as_ref());
+        set(&mut options.authentication, self.authentication.as_ref());
+        let election = self.election_timeout.map(|span| span.0);
+        set(&mut options.election_timeout, election.as_ref());
+        set(&mut options.disasters, self.disasters.as_ref());
+        set(&mut options.rates, self.rates.as_ref());
+        options.schedule.clone_from(&self.schedule);
+        options
+    }
+
+    /// Returns the reason why no run of the scenario can begin, if there is one.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let counts = [
+            ("members", self.members),
+            ("clients", self.clients),
+            ("tasks", self.tasks),
+        ];
+        let zero = counts.iter().find(|(_, count)| *count == Some(0));
+        let latency = self.min_latency.zip(self.max_latency);
+        match (zero, latency) {
+            (Some((name, _)), _) => Some(format!("`{name}` must be 1 or more")),
+            (_, Some((min, max))) if min > max => {
+                Some("`min-latency` is longer than `max-latency`".to_owned())
+            }
+            _ => self.schedule.iter().flatten().find_map(|scheduled| {
+                let members = self.members.unwrap_or(1);
+                let clients = self.clients.unwrap_or(1);
+                let is_outside = match scheduled.event {
+                    Disaster::Kill(member)
+                    | Disaster::ShutDown(member)
+                    | Disaster::Restart(member)
+                    | Disaster::Disconnect(member)
+                    | Disaster::Isolate(member) => member >= members,
+                    Disaster::CutMembers { from, to } => from.max(to) >= members,
+                    Disaster::CutClient { client, member, .. } => {
+                        client >= clients || member >= members
+                    }
+                    Disaster::Freeze { client, .. } | Disaster::CloseClient(client) => {
+                        client >= clients
+                    }
+                    Disaster::StepDown
+                    | Disaster::JoinMembers
+                    | Disaster::JoinClients
+                    | Disaster::ExpireLogins
+                    | Disaster::Heal => false,
+                };
+                is_outside.then(|| {
+                    format!(
+                        "{:?} needs a higher number of `members` or `clients` in the scenario",
+                        scheduled.event
+                    )
+                })
+            }),
+        }
+    }
+}
