@@ -7,7 +7,8 @@
 //! - The client sends only the fields that the specification defines, rebuilt from their values.
 //! - A time that a server refused is dropped.
 //! - The times of the server that it came from are ignored for [`IGNORED_FOR`].
-//! - The operation is tried once more, without `$clusterTime`.
+//! - The operation is tried once more, without `$clusterTime`, if the server has not begun to run
+//!   its command.
 
 use crate::{
     bson::DocumentWriter,
@@ -35,9 +36,11 @@ const MAX_IGNORED: usize = 256;
 /// `KeyNotFound`.
 const REFUSED: [i32; 4] = [204, 205, 210, 211];
 
-/// The codes with which a server refuses the form of a command: `NoSuchKey`, `FailedToParse`,
-/// `TypeMismatch`, and a repeated, missing or unknown field.
-const MALFORMED: [i32; 6] = [4, 9, 14, 40413, 40414, 40415];
+/// `NoSuchKey`: the code with which older servers refuse a time without a signature.
+const NO_SUCH_KEY: i32 = 4;
+
+/// The code with which newer servers refuse a command because one of its fields is missing.
+const MISSING_FIELD: i32 = 40414;
 
 /// A signed cluster time of the deployment, as the server sent it.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,18 +176,32 @@ impl ClusterTimes {
     }
 }
 
-/// True if a server refused a command because of its `$clusterTime`. The server checks this field
-/// before it runs the command.
+/// True if a server refused a `$clusterTime`. Codes that commands use as well count only with the
+/// exact text of the parser: errors of commands can mention a field `clusterTime` of the
+/// application.
 pub(crate) fn refuses_cluster_time(error: &Error) -> bool {
     let ErrorKind::Command(fault) = error.kind() else {
         return false;
     };
-    let names_it = || {
-        let names = ["clusterTime", "\"signature\""];
-        names.iter().any(|name| fault.message.contains(name))
-    };
-    let code = &fault.code;
-    REFUSED.contains(code) || (MALFORMED.contains(code) && names_it())
+    match fault.code {
+        NO_SUCH_KEY => fault.message == "Missing expected field \"signature\"",
+        MISSING_FIELD => {
+            let path = fault.message.strip_prefix("BSON field '");
+            let path = path.and_then(|rest| rest.split_once("' is missing"));
+            path.is_some_and(|(path, _)| {
+                path.starts_with("$clusterTime.") || path.contains(".$clusterTime.")
+            })
+        }
+        code => REFUSED.contains(&code),
+    }
+}
+
+/// True if a refusal of a `$clusterTime` came before the command began. A server checks the field
+/// first. A router can also pass on the refusal of a shard, which may have come in the middle of
+/// the command. The text of such an error is a chain of causes.
+pub(crate) fn is_refused_at_once(error: &Error) -> bool {
+    let is_chain = |text: &str| text.contains(" :: caused by :: ");
+    matches!(error.kind(), ErrorKind::Command(fault) if !is_chain(&fault.message))
 }
 
 fn read(document: &RawDocument) -> Option<(u32, u32)> {
@@ -240,20 +257,48 @@ mod tests {
         );
     }
 
+    fn refused(code: i32, text: &str) -> bool {
+        let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
+        let fault = crate::error::CommandError::from_reply(&reply);
+        refuses_cluster_time(&ErrorKind::Command(fault).into())
+    }
+
     #[test]
     fn refusals_of_a_cluster_time_are_recognized_by_code_and_text() {
-        let refused = |code: i32, text: &str| {
-            let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
-            let fault = crate::error::CommandError::from_reply(&reply);
-            refuses_cluster_time(&ErrorKind::Command(fault).into())
-        };
         assert!(refused(211, "Cache Reader No keys found for HMAC"));
         assert!(refused(4, "Missing expected field \"signature\""));
         assert!(refused(
             40414,
             "BSON field '$clusterTime.signature' is missing"
         ));
+        assert!(refused(
+            40414,
+            "BSON field 'find.$clusterTime.signature' is missing but a required field"
+        ));
         assert!(!refused(9, "unknown operator: $foo"));
         assert!(!refused(11000, "dup key: { clusterTime: 1 }"));
+    }
+
+    #[test]
+    fn errors_about_fields_of_the_application_refuse_no_cluster_time() {
+        let inc = "Cannot apply $inc to a value of non-numeric type. {_id: 1} has the field \
+                   'clusterTime' of non-numeric type string";
+        for (code, text) in [
+            (14, inc),
+            (9, "Failed to parse the field \"clusterTime\""),
+            (4, "Missing expected field \"signature\" in the document"),
+            (4, "no key \"clusterTime\""),
+            (40414, "BSON field 'insert.clusterTime' is missing"),
+            (
+                40414,
+                "PlanExecutor error :: caused by :: BSON field '$clusterTime.x' is missing",
+            ),
+            (
+                40415,
+                "BSON field 'app.$clusterTime.x' is an unknown field.",
+            ),
+        ] {
+            assert!(!refused(code, text), "{code} {text}");
+        }
     }
 }

@@ -46,7 +46,7 @@ pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::{Batch, RawBatch};
 pub use change_stream::ChangeStream;
 pub use cluster_time::{ClusterTime, IGNORED_FOR, MAX_CLUSTER_TIME_BYTES};
-pub(crate) use cluster_time::{ClusterTimes, refuses_cluster_time};
+pub(crate) use cluster_time::{ClusterTimes, is_refused_at_once, refuses_cluster_time};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor};
 pub use cursor_resources::CursorResources;

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind},
     operation::{
         AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
-        label_in_transaction, transaction_label,
+        is_refused_at_once, label_in_transaction, transaction_label,
     },
     sdam::{ApplicationError, Phase},
     time::Instant,
@@ -145,7 +145,8 @@ impl Client {
     /// clear precedes the check in (CMAP-150).
     fn end_failed(&mut self, now: Instant, exchange: &mut Exchange, error: Error) -> End {
         self.report_to_topology(now, &exchange.lease.facts, &error);
-        if self.drops_cluster_time(now, exchange, &error) && !self.life.is_closed() {
+        let is_dropped = self.drops_cluster_time(now, exchange, &error);
+        if is_dropped && is_refused_at_once(&error) && !self.life.is_closed() {
             return End::NotBegun;
         }
         End::Failed(error, Some(Box::new(exchange.lease.facts.clone())))

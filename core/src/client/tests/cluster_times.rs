@@ -97,6 +97,45 @@ fn an_operation_is_tried_once_without_its_cluster_time() {
     assert_eq!(sent_time(&world.begin_exchange(ping())), Some(8));
 }
 
+/// Runs a command with the time 7, which fails with this error. Returns the time of the next
+/// command.
+fn sent_after_error(command: fn() -> Command, code: i32, text: &str) -> Option<u32> {
+    let mut world = World::new("mongodb://a/", mongos());
+    world.perform(ping(), &at(7));
+    let mut exchange = world.begin_exchange(command());
+    World::answer(
+        &mut exchange,
+        &rawdoc! { "ok": 0, "code": code, "errmsg": text },
+    );
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the command is not sent again");
+    };
+    assert_eq!(error.code(), Some(code));
+    sent_time(&world.begin_exchange(ping()))
+}
+
+fn merge() -> Command {
+    let mut command = Command::new("aggregate", "app", CommandKind::WritingAggregate);
+    command.body().str("aggregate", "log");
+    command
+}
+
+#[test]
+fn an_error_that_mentions_a_field_of_the_application_keeps_the_cluster_time() {
+    let text = "Cannot apply $inc to a value of non-numeric type: the field 'clusterTime'";
+    for command in [ping, insert, find, merge] {
+        assert_eq!(sent_after_error(command, 14, text), Some(7));
+    }
+}
+
+#[test]
+fn a_command_that_may_have_begun_is_not_sent_again_without_its_cluster_time() {
+    let text = "error on a shard :: caused by :: Cache Reader No keys found for HMAC";
+    for command in [ping, insert, merge] {
+        assert_eq!(sent_after_error(command, 211, text), None);
+    }
+}
+
 #[test]
 fn a_preliminary_ping_with_a_refused_cluster_time_leaves_the_server_selectable() {
     let options = uri::parse_for(MONGOSES, Monitoring::Scanning).expect("a URI");
