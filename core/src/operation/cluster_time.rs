@@ -6,30 +6,31 @@
 //!
 //! - The client sends only the fields that the specification defines, rebuilt from their values.
 //! - A time that a server refused is dropped.
-//! - The times of the server that it came from are ignored for [`IGNORED_FOR`].
+//! - The times of a server are ignored for [`IGNORED_FOR`] if two other servers refused some of
+//!   them within that time. One hostile server can therefore not silence the others by refusing
+//!   their times. Behind a load balancer all services are one server, and none is ignored.
 //! - The operation is tried once more, without `$clusterTime`, if the server has not begun to run
 //!   its command.
 
 use crate::{
     bson::DocumentWriter,
-    connection::ConnectionFacts,
     description::ServerId,
     error::{Error, ErrorKind},
     time::Instant,
 };
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, oid::ObjectId};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
 /// command to each server large.
 pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
 
-/// How long the client ignores the cluster times of a server after another server refused one of
-/// them. 10 minutes; not an option.
+/// How long the client ignores the cluster times of a server after two other servers refused some
+/// of them, and how far apart these two refusals may be. 10 minutes; not an option.
 pub const IGNORED_FOR: Duration = Duration::from_secs(600);
 
-/// The highest number of servers whose cluster times are ignored at one time.
-const MAX_IGNORED: usize = 256;
+/// The highest number of servers that are suspects at one time.
+const MAX_SUSPECTS: usize = 256;
 
 /// The codes with which a server refuses a `$clusterTime`, before it runs the command:
 /// `TimeProofMismatch`, `ClusterTimeFailsRateLimiter`, `CannotVerifyAndSignLogicalTime` and
@@ -48,14 +49,7 @@ pub struct ClusterTime {
     time: (u32, u32),
     document: RawDocumentBuf,
     /// The server that sent the time; `None` until [`ClusterTimes`] keeps it.
-    source: Option<Source>,
-}
-
-/// A server, or a service behind a load balancer.
-type Source = (ServerId, Option<ObjectId>);
-
-fn source(facts: &ConnectionFacts) -> Source {
-    (facts.server, facts.service)
+    source: Option<ServerId>,
 }
 
 /// Lets a function take a cluster time as well as an `Arc` of one.
@@ -126,12 +120,22 @@ impl ClusterTime {
     }
 }
 
-/// The newest cluster time that a client knows, and the servers whose times it ignores.
+/// A server of whose times another server refused one.
+#[derive(Debug)]
+struct Suspect {
+    /// The first server that refused a time.
+    refuser: ServerId,
+    /// True once a second server has refused a time. The times of the suspect are then ignored.
+    is_ignored: bool,
+    /// The time at which the suspicion ends.
+    until: Instant,
+}
+
+/// The newest cluster time that a client knows, and the servers whose times others refused.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterTimes {
     newest: Option<Arc<ClusterTime>>,
-    /// The servers whose times are ignored, each with the end of that time.
-    ignored: BTreeMap<Source, Instant>,
+    suspects: BTreeMap<ServerId, Suspect>,
 }
 
 impl ClusterTimes {
@@ -143,35 +147,42 @@ impl ClusterTimes {
 
     /// Keeps a time that a server sent, if it is later than the newest one and the times of this
     /// server are not ignored.
-    pub(crate) fn note(&mut self, now: Instant, mut time: ClusterTime, facts: &ConnectionFacts) {
-        let source = source(facts);
-        let is_ignored = |until: &Instant| now < *until;
-        if self.ignored.get(&source).is_some_and(is_ignored)
+    pub(crate) fn note(&mut self, now: Instant, mut time: ClusterTime, server: ServerId) {
+        let is_ignored = |suspect: &Suspect| suspect.is_ignored && now < suspect.until;
+        if self.suspects.get(&server).is_some_and(is_ignored)
             || !time.is_after(self.newest.as_deref())
         {
             return;
         }
-        time.source = Some(source);
+        time.source = Some(server);
         self.newest = Some(Arc::new(time));
     }
 
-    /// Drops a time that a server refused, and ignores the times of the server that it came from,
-    /// unless that is the server that refused it.
-    pub(crate) fn refuse(&mut self, now: Instant, refused: &ClusterTime, facts: &ConnectionFacts) {
+    /// Drops a time that the server `refuser` refused. Ignores the times of the server that it came
+    /// from, if a third server refused one of them before.
+    pub(crate) fn refuse(&mut self, now: Instant, refused: &ClusterTime, refuser: ServerId) {
         if self.newest.as_deref().is_some_and(|newest| {
             // A later time of the same server is no better.
             newest.source == refused.source || !newest.is_after(Some(refused))
         }) {
             self.newest = None;
         }
-        let Some(source) = refused.source.filter(|sent| *sent != source(facts)) else {
+        let source = refused.source.filter(|source| *source != refuser);
+        let (Some(source), Some(until)) = (source, now.checked_add(IGNORED_FOR)) else {
             return;
         };
-        self.ignored.retain(|_, until| now < *until);
-        if self.ignored.len() < MAX_IGNORED
-            && let Some(until) = now.checked_add(IGNORED_FOR)
-        {
-            self.ignored.insert(source, until);
+        self.suspects.retain(|_, suspect| now < suspect.until);
+        if self.suspects.len() >= MAX_SUSPECTS && !self.suspects.contains_key(&source) {
+            return;
+        }
+        let suspect = self.suspects.entry(source).or_insert(Suspect {
+            refuser,
+            is_ignored: false,
+            until,
+        });
+        if !suspect.is_ignored {
+            suspect.is_ignored = suspect.refuser != refuser;
+            suspect.until = until;
         }
     }
 }

@@ -129,7 +129,7 @@ impl Client {
             (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
             (Outcome::Completed, Some(assessment)) => {
                 self.note_session_times(&exchange.operation, &assessment);
-                self.note_cluster_time(now, assessment.cluster_time, facts);
+                self.note_cluster_time(now, assessment.cluster_time, facts.server);
                 if let Some(error) = assessment.for_topology {
                     self.report_to_topology(now, facts, &error);
                 }

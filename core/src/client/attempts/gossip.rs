@@ -2,7 +2,7 @@
 
 use crate::{
     client::Client,
-    connection::ConnectionFacts,
+    description::ServerId,
     error::Error,
     operation::{ClusterTime, Exchange, refuses_cluster_time},
     time::Instant,
@@ -15,10 +15,10 @@ impl Client {
         &mut self,
         now: Instant,
         time: Option<ClusterTime>,
-        facts: &ConnectionFacts,
+        server: ServerId,
     ) {
         if let Some(time) = time {
-            self.attempts.cluster_times.note(now, time, facts);
+            self.attempts.cluster_times.note(now, time, server);
         }
     }
 
@@ -44,7 +44,7 @@ impl Client {
             None => self
                 .attempts
                 .cluster_times
-                .refuse(now, sent, &exchange.lease.facts),
+                .refuse(now, sent, exchange.lease.facts.server),
         }
         exchange.operation.retry.without_cluster_time = true;
         true

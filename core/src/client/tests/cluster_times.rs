@@ -6,6 +6,7 @@ use bson::Timestamp;
 use std::time::Duration;
 
 const MONGOSES: &str = "mongodb://a,b/";
+const THREE: &str = "mongodb://a,b,c/";
 
 /// Returns a successful reply with this time.
 fn at(time: u32) -> RawDocumentBuf {
@@ -46,35 +47,72 @@ fn sent_time(exchange: &Exchange) -> Option<u32> {
     gossip.get_timestamp("clusterTime").map(|t| t.time).ok()
 }
 
-#[test]
-fn a_refused_cluster_time_is_dropped_and_its_source_ignored_for_ten_minutes() {
-    for command in [ping, insert, find] {
-        let mut world = World::new(MONGOSES, mongos());
-        ping_on(&mut world, "b", &at(7));
-        ping_on(&mut world, "a", &at(u32::MAX));
-        let mut exchange = exchange_with(&mut world, "b", command);
-        assert_eq!(sent_time(&exchange), Some(u32::MAX));
-        World::answer(&mut exchange, &refused());
-        let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
-            panic!("the operation is tried again without a cluster time");
-        };
-        let mut exchange = world.exchange_of(start);
-        assert_eq!(sent_time(&exchange), None);
-        assert_eq!(exchange.operation.retry.attempts, 1);
-        World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-        let after = world.check_in(exchange, Outcome::Completed);
-        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+/// Runs a command on a server, which refuses its cluster time `time` and runs the command without
+/// one.
+fn refuse_on(world: &mut World, host: &str, time: u32, command: fn() -> Command) {
+    let mut exchange = exchange_with(world, host, command);
+    assert_eq!(sent_time(&exchange), Some(time));
+    World::answer(&mut exchange, &refused());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the operation is tried again without a cluster time");
+    };
+    let mut exchange = world.exchange_of(start);
+    assert_eq!(sent_time(&exchange), None);
+    assert_eq!(exchange.operation.retry.attempts, 1);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+}
 
+/// Returns the time that the next command to this server has.
+fn time_for(world: &mut World, host: &str) -> Option<u32> {
+    let exchange = exchange_with(world, host, ping);
+    let time = sent_time(&exchange);
+    world.check_in(exchange, Outcome::Abandoned);
+    time
+}
+
+#[test]
+fn the_times_of_a_server_are_ignored_for_ten_minutes_once_two_others_refused_them() {
+    for command in [ping, insert, find] {
+        let mut world = World::new(THREE, mongos());
+        ping_on(&mut world, "b", &at(7));
+        for refuser in ["b", "c"] {
+            ping_on(&mut world, "a", &at(u32::MAX));
+            refuse_on(&mut world, refuser, u32::MAX, command);
+        }
         ping_on(&mut world, "a", &at(u32::MAX));
         ping_on(&mut world, "b", &at(8));
-        let exchange = exchange_with(&mut world, "b", ping);
-        assert_eq!(sent_time(&exchange), Some(8));
-        world.check_in(exchange, Outcome::Abandoned);
+        assert_eq!(time_for(&mut world, "c"), Some(8));
         world.now = world.now + IGNORED_FOR;
         ping_on(&mut world, "a", &at(9));
-        let exchange = exchange_with(&mut world, "b", ping);
-        assert_eq!(sent_time(&exchange), Some(9));
+        assert_eq!(time_for(&mut world, "b"), Some(9));
     }
+}
+
+#[test]
+fn a_server_that_refuses_all_cluster_times_does_not_silence_the_others() {
+    let mut world = World::new(THREE, mongos());
+    for time in [10, 20, 30] {
+        for (host, time) in [("a", time), ("b", time + 1)] {
+            ping_on(&mut world, host, &at(time));
+            refuse_on(&mut world, "c", time, ping);
+        }
+        ping_on(&mut world, "a", &at(time + 2));
+        assert_eq!(time_for(&mut world, "b"), Some(time + 2));
+    }
+}
+
+#[test]
+fn refusals_that_are_far_apart_do_not_silence_a_server() {
+    let mut world = World::new(THREE, mongos());
+    for (refuser, time) in [("b", 7), ("c", 8), ("b", 9)] {
+        ping_on(&mut world, "a", &at(time));
+        refuse_on(&mut world, refuser, time, ping);
+        world.now = world.now + IGNORED_FOR;
+    }
+    ping_on(&mut world, "a", &at(10));
+    assert_eq!(time_for(&mut world, "b"), Some(10));
 }
 
 #[test]
