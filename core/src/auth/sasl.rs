@@ -45,7 +45,7 @@ impl SaslReply {
     pub(super) fn read(reply: &RawDocument) -> Result<Self, &'static str> {
         let keys = ["code", "conversationId", "done", "payload"];
         let [code, id, done, payload] = pick(reply, keys);
-        if code.and_then(integer).is_some_and(|code| code != 0) {
+        if code.is_some_and(|code| integer(code) != Some(0)) {
             return Err("the server's reply carries an error code");
         }
         let conversation = match id {

@@ -347,6 +347,10 @@ fn an_invalid_sasl_reply_fails_authentication() {
             "ok": 1, "conversationId": 1, "done": false, "code": 18,
             "payload": BASE64.encode(&first),
         },
+        rawdoc! {
+            "ok": 1, "conversationId": 1, "done": false, "code": "18",
+            "payload": BASE64.encode(&first),
+        },
     ] {
         let mut keys = Caches::new();
         let mut conversation = VECTORS[1].conversation();

@@ -208,15 +208,18 @@ fn idp_info(payload: &[u8]) -> Result<IdpInfo, Failure> {
         None | Some(RawBsonRef::Null) => None,
         Some(value) => Some(text(value).ok_or("the server's clientId is no text")?),
     };
-    let mut request_scopes = Vec::new();
-    if let Some(RawBsonRef::Array(scopes)) = scopes {
-        for scope in scopes {
-            let scope = scope.ok().and_then(text);
-            request_scopes.push(scope.ok_or("a scope that the server names is no text")?);
-            if request_scopes.len() > MAX_SCOPES {
-                return Err(format!("the server names more than {MAX_SCOPES} scopes"));
-            }
+    let request_scopes = match scopes {
+        None | Some(RawBsonRef::Null) => Vec::new(),
+        Some(RawBsonRef::Array(scopes)) => {
+            let scopes = scopes.into_iter().take(MAX_SCOPES + 1);
+            let scopes = scopes.map(|scope| scope.ok().and_then(text));
+            let scopes: Option<Vec<_>> = scopes.collect();
+            scopes.ok_or("a scope that the server names is no text")?
         }
+        Some(_) => return Err("the server's requestScopes is no array".to_owned()),
+    };
+    if request_scopes.len() > MAX_SCOPES {
+        return Err(format!("the server names more than {MAX_SCOPES} scopes"));
     }
     Ok(IdpInfo::new(issuer, client_id, request_scopes))
 }

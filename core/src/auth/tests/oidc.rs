@@ -272,6 +272,8 @@ fn unusable_messages_of_the_server_fail_the_human_flow() {
         rawdoc! { "issuer": 5 },
         rawdoc! { "issuer": "i", "clientId": 5 },
         rawdoc! { "issuer": "i", "requestScopes": [5] },
+        rawdoc! { "issuer": "i", "requestScopes": "openid" },
+        rawdoc! { "issuer": "i", "requestScopes": { "0": "openid" } },
         rawdoc! { "issuer": "i", "requestScopes": many },
     ];
     let replies = payloads.iter().map(|payload| {
