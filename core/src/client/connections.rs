@@ -222,14 +222,14 @@ impl Connections {
     }
 
     /// Handles the end of the time limit of a connection's current step.
-    pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId) {
+    pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId, is_queued: bool) {
         if let Some((connection, auth)) = self.driven(id) {
             match connection.overdue_status(now) {
                 Some(certificate) => {
                     let unknown = RevocationStatus::Unknown;
                     connection.handle_status(now, &certificate, unknown, auth);
                 }
-                None => connection.handle_timeout(now),
+                None => connection.handle_limit(now, is_queued),
             }
             self.after_step(id);
         }

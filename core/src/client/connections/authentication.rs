@@ -116,6 +116,14 @@ impl Connections {
         }
     }
 
+    /// Starts the time limit of the work that the authentication of a connection waits for.
+    pub(in crate::client) fn handle_work_begun(&mut self, now: Instant, id: SocketId) {
+        if let Some((connection, _)) = self.driven(id) {
+            connection.handle_work_begun(now);
+            self.after_step(id);
+        }
+    }
+
     /// Gives the result of a step of Kerberos to the connection that waits for it. Without a result
     /// the connection fails.
     pub(in crate::client) fn handle_kerberos_step(

@@ -79,6 +79,9 @@ impl Client {
                     table::Order::Limit(id, limit) => {
                         self.arm(Timer::Question(id), limit);
                     }
+                    table::Order::Begun(socket) => {
+                        self.connections.handle_work_begun(now, socket);
+                    }
                 }
             }
         }
@@ -355,7 +358,9 @@ impl Client {
                     .handle_application_handshake(now, server, answer.hello);
             }
             Output::KeysNeeded(derivation) => self.questions.derive(now, server, id, derivation),
-            Output::KerberosStepNeeded(step) => self.questions.ask_kerberos(now, id, step),
+            Output::KerberosStepNeeded(step) => {
+                self.questions.ask_kerberos(now, server, id, step);
+            }
             Output::CredentialNeeded(need) => self.on_credential_needed(now, id, &need),
             Output::Established => match self.connections.take_again(id) {
                 Some(again) => self.on_authenticated_again(now, id, again),

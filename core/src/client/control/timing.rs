@@ -76,7 +76,10 @@ impl Client {
 
     fn on_timer(&mut self, now: Instant, timer: Timer, at: Instant) {
         match timer {
-            Timer::Step(socket) => self.connections.handle_limit(now, socket),
+            Timer::Step(socket) => {
+                let is_queued = self.questions.is_queued(socket);
+                self.connections.handle_limit(now, socket, is_queued);
+            }
             Timer::Wait(operation) => self.on_wait_over(now, operation),
             Timer::Grants => self.examine_grants(now),
             Timer::Exchange(socket) => self.on_exchange_deadline(now, socket, at),

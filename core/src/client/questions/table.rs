@@ -12,10 +12,11 @@
 //! it has. Connections that need the same keys share one derivation. The keys of one server are
 //! derived one after the other, and at most [`MAX_DERIVATIONS`] derivations run at once. Of those
 //! in the queue, the shortest and the oldest begin by turns. A step of Kerberos may block until the
-//! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. Lookups of
-//! DNS records are for the seed list. Inquiries, for example to an endpoint that has AWS
-//! credentials, are for the fetches of credentials, the checks of certificates and the programs of
-//! operations.
+//! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once, and one for
+//! each server. The servers take turns. The time limit of a derivation or a step begins when it is
+//! asked for. Lookups of DNS records are for the seed list. Inquiries, for example to an endpoint
+//! that has AWS credentials, are for the fetches of credentials, the checks of certificates and the
+//! programs of operations.
 
 use super::{
     fetches::Fetches,
@@ -36,7 +37,7 @@ use crate::{
     tls::CertId,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -51,8 +52,9 @@ const LOOKUP_GRACE: Duration = Duration::from_secs(1);
 /// The highest number of derivations of one client that run at once: 2. Each occupies a processor.
 pub const MAX_DERIVATIONS: usize = 2;
 
-/// The highest number of steps of Kerberos of one client that run at once: 4. Each occupies a
-/// thread until the Kerberos library returns, even if the connection has failed meanwhile.
+/// The highest number of steps of Kerberos of one client that run at once: 4, and one for each
+/// server. Each occupies a thread until the Kerberos library returns, even if the connection has
+/// failed meanwhile.
 pub const MAX_KERBEROS_STEPS: usize = 4;
 
 /// An order of the questions part.
@@ -62,6 +64,8 @@ pub(in crate::client) enum Order {
     Act(Action),
     /// Set the limit of the answer to this question; `None` removes the limit.
     Limit(QuestionId, Option<Instant>),
+    /// The work that the authentication of this connection waits for has left the queue.
+    Begun(SocketId),
 }
 
 /// The part of the client, or the connections, that wait for an answer.
@@ -90,8 +94,8 @@ pub(in crate::client) enum Asker {
 enum Work {
     /// A processor, for a derivation.
     Derivation,
-    /// A thread that cannot be stopped, for a step of Kerberos.
-    KerberosStep,
+    /// A thread that cannot be stopped, for a step of Kerberos with this server.
+    KerberosStep(ServerId),
     /// A thread that cannot be stopped: for a call of a provider that may block, or for a file,
     /// which may be a pipe or lie on a network.
     Blocking,
@@ -121,12 +125,12 @@ struct Asked {
     asker: Option<Asker>,
 }
 
-/// A derivation that waits until another one has ended.
+/// A derivation or a step of Kerberos that waits until another one has ended.
 #[derive(Debug)]
-struct QueuedKeys {
+struct Queued<T> {
     server: ServerId,
     socket: SocketId,
-    derivation: KeyDerivation,
+    work: T,
 }
 
 /// The questions of a client: those that were asked, and those in the queues.
@@ -135,11 +139,11 @@ pub(in crate::client) struct Questions {
     asked: BTreeMap<QuestionId, Asked>,
     last: u64,
     /// The derivations that were not asked for yet, oldest first.
-    queued_keys: Vec<QueuedKeys>,
+    queued_keys: Vec<Queued<KeyDerivation>>,
     /// True if the next question of `queued_keys` is the oldest one instead of the shortest.
     prefers_oldest: bool,
-    /// The steps of Kerberos that were not asked for yet, oldest first.
-    queued_steps: VecDeque<(SocketId, KerberosStep)>,
+    /// The steps of Kerberos that were not asked for yet, in the order of their turns.
+    queued_steps: Vec<Queued<KerberosStep>>,
     pub(in crate::client) fetches: Fetches,
     /// The checks of certificates.
     pub(in crate::client) checks: StatusChecks<SocketId>,
@@ -154,7 +158,7 @@ impl Questions {
             last: 0,
             queued_keys: Vec::new(),
             prefers_oldest: false,
-            queued_steps: VecDeque::new(),
+            queued_steps: Vec::new(),
             fetches: Fetches::new(random),
             checks: StatusChecks::default(),
             programs: ProgramQuestions::default(),
@@ -190,10 +194,10 @@ impl Questions {
                 return waiting.push(socket);
             }
         }
-        self.queued_keys.push(QueuedKeys {
+        self.queued_keys.push(Queued {
             server,
             socket,
-            derivation,
+            work: derivation,
         });
         if self.may_derive(server) {
             let last = self.queued_keys.len() - 1;
@@ -201,15 +205,27 @@ impl Questions {
         }
     }
 
-    /// Asks for a step of Kerberos, now or when other steps have ended.
+    /// Asks for a step of Kerberos with `server`, now or when other steps have ended.
     pub(in crate::client) fn ask_kerberos(
         &mut self,
         now: Instant,
+        server: ServerId,
         socket: SocketId,
-        step: KerberosStep,
+        work: KerberosStep,
     ) {
-        self.queued_steps.push_back((socket, step));
+        self.queued_steps.push(Queued {
+            server,
+            socket,
+            work,
+        });
         self.ask_for_steps(now);
+    }
+
+    /// True if the derivation or the step that a connection waits for is in a queue.
+    pub(in crate::client) fn is_queued(&self, socket: SocketId) -> bool {
+        let keys = self.queued_keys.iter().map(|queued| queued.socket);
+        let mut queued = keys.chain(self.queued_steps.iter().map(|queued| queued.socket));
+        queued.any(|queued| queued == socket)
     }
 
     /// Asks for DNS records.
@@ -354,7 +370,7 @@ impl Questions {
     /// for this connection continues, and the next connection can use its result.
     pub(in crate::client) fn forget(&mut self, socket: SocketId) {
         self.queued_keys.retain(|queued| queued.socket != socket);
-        self.queued_steps.retain(|(queued, _)| *queued != socket);
+        self.queued_steps.retain(|queued| queued.socket != socket);
         for (&id, asked) in &mut self.asked {
             match &mut asked.asker {
                 Some(Asker::Keys { waiting, .. }) => waiting.retain(|&waiting| waiting != socket),
@@ -379,7 +395,7 @@ impl Questions {
         let next = if self.prefers_oldest {
             permitted.next()
         } else {
-            permitted.min_by_key(|(_, queued)| queued.derivation.iterations())
+            permitted.min_by_key(|(_, queued)| queued.work.iterations())
         };
         if let Some((place, _)) = next {
             self.prefers_oldest = !self.prefers_oldest;
@@ -389,47 +405,62 @@ impl Questions {
 
     /// True if a derivation for this server may begin while the others run.
     fn may_derive(&self, server: ServerId) -> bool {
+        let asked = self.asked.values();
+        let mut running = asked.filter(|asked| asked.work == Work::Derivation);
         let is_same = |asked: &Asked| match &asked.asker {
             Some(Asker::Keys { server: other, .. }) => *other == server,
             _ => false,
         };
-        self.running(Work::Derivation) < MAX_DERIVATIONS && !self.asked.values().any(is_same)
+        running.clone().count() < MAX_DERIVATIONS && !running.any(is_same)
     }
 
     fn ask_for_keys(&mut self, now: Instant, place: usize) {
         let next = self.queued_keys.remove(place);
-        let (name, server) = (next.derivation.name(), next.server);
+        let (name, server) = (next.work.name(), next.server);
         let mut waiting = vec![next.socket];
         self.take_queued_keys(name, &mut waiting);
+        self.orders
+            .extend(waiting.iter().copied().map(Order::Begun));
         let asker = Asker::Keys {
             name,
             server,
             waiting,
         };
-        let question = Question::DeriveKeys(next.derivation);
+        let question = Question::DeriveKeys(next.work);
         self.ask(now, Work::Derivation, asker, question, QUESTION_LIMIT);
     }
 
     /// Moves the connections in the queue that need these keys to `waiting`.
     fn take_queued_keys(&mut self, name: KeyName, waiting: &mut Vec<SocketId>) {
-        let is_same = |queued: &mut QueuedKeys| queued.derivation.name() == name;
+        let is_same = |queued: &mut Queued<KeyDerivation>| queued.work.name() == name;
         let same = self.queued_keys.extract_if(.., is_same);
         waiting.extend(same.map(|queued| queued.socket));
     }
 
     fn ask_for_steps(&mut self, now: Instant) {
-        while self.running(Work::KerberosStep) < MAX_KERBEROS_STEPS
-            && let Some((socket, step)) = self.queued_steps.pop_front()
-        {
-            let asker = Asker::KerberosStep(socket);
-            let question = Question::KerberosStep(step);
-            self.ask(now, Work::KerberosStep, asker, question, QUESTION_LIMIT);
+        while let Some(place) = self.next_step() {
+            let next = self.queued_steps.remove(place);
+            // The other servers come first at the next turn.
+            self.queued_steps
+                .sort_by_key(|queued| queued.server == next.server);
+            self.orders.push_back(Order::Begun(next.socket));
+            let work = Work::KerberosStep(next.server);
+            let asker = Asker::KerberosStep(next.socket);
+            let question = Question::KerberosStep(next.work);
+            self.ask(now, work, asker, question, QUESTION_LIMIT);
         }
     }
 
-    fn running(&self, work: Work) -> usize {
-        let asked = self.asked.values();
-        asked.filter(|asked| asked.work == work).count()
+    /// Returns the place of the first step in the queue that may begin while the others run.
+    fn next_step(&self) -> Option<usize> {
+        let running = self.asked.values().filter_map(|asked| match asked.work {
+            Work::KerberosStep(server) => Some(server),
+            _ => None,
+        });
+        let running: BTreeSet<ServerId> = running.collect();
+        let mut queued = self.queued_steps.iter();
+        let place = queued.position(|queued| !running.contains(&queued.server));
+        place.filter(|_| running.len() < MAX_KERBEROS_STEPS)
     }
 
     /// True if a thread is still occupied by an inquiry whose limit has passed.

@@ -182,6 +182,22 @@ fn keys_of_one_server_are_derived_one_after_the_other() {
 }
 
 #[test]
+fn the_time_limit_of_a_derivation_begins_when_the_derivation_begins() {
+    let mut scene = ScramScene::with_options(true, 4096, "&connectTimeoutMS=1000");
+    scene.start(2);
+    for wait in [900, 900, 100] {
+        assert!(scene.closed.is_empty());
+        scene.now = scene.now + std::time::Duration::from_millis(wait);
+        harness::time_out(&mut scene);
+        scene.run();
+        if scene.proofs.is_empty() {
+            scene.derive_next();
+        }
+    }
+    assert!(scene.closed.contains(&scene.sockets[1]));
+}
+
+#[test]
 fn a_key_that_was_derived_for_a_failed_connection_is_cached() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);

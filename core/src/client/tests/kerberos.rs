@@ -4,6 +4,7 @@
 use super::*;
 use crate::{
     auth::KerberosStep,
+    description::{ServerId, ServerType},
     options::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext},
 };
 use bson::{Binary, spec::BinarySubtype};
@@ -42,7 +43,7 @@ impl SecurityContext for Endless {
     }
 }
 
-/// A client that authenticates by GSSAPI, and its server.
+/// A client that authenticates by GSSAPI, and its servers.
 struct KerberosScene {
     client: Client,
     contract: Contract,
@@ -57,12 +58,19 @@ struct KerberosScene {
     closed: Vec<SocketId>,
     /// True if the server answers tokens with tokens.
     replies: bool,
+    /// The reply to hello.
+    hello: RawDocumentBuf,
 }
 
 impl KerberosScene {
     fn new(more: &str) -> Self {
-        let text = "mongodb://ada%40R@a/?authMechanism=GSSAPI&maxConnecting=8&retryReads=false";
-        let mut options = uri::parse(&format!("{text}{more}")).expect("valid").options;
+        Self::with_hosts("a", more)
+    }
+
+    fn with_hosts(hosts: &str, more: &str) -> Self {
+        let text = "?authMechanism=GSSAPI&maxConnecting=8&retryReads=false";
+        let text = format!("mongodb://ada%40R@{hosts}/{text}{more}");
+        let mut options = uri::parse(&text).expect("valid").options;
         options.set_kerberos(Some(Arc::new(Library)));
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut scene = Self {
@@ -75,6 +83,10 @@ impl KerberosScene {
             tokens: Vec::new(),
             closed: Vec::new(),
             replies: false,
+            hello: match hosts.contains(',') {
+                true => mongos(),
+                false => primary(),
+            },
         };
         scene.client.open(scene.now);
         harness::drain(&mut scene);
@@ -139,7 +151,8 @@ impl Peer for KerberosScene {
             .expect("BSON")
             .0;
         if !name.as_str().starts_with("sasl") {
-            self.respond(socket, &bytes, &primary());
+            let hello = self.hello.clone();
+            self.respond(socket, &bytes, &hello);
             return;
         }
         self.tokens.push(socket);
@@ -172,10 +185,17 @@ impl Peer for KerberosScene {
     }
 }
 
+/// Returns a scene in which each server of six has one connection, for `minPoolSize`.
+fn six_servers() -> KerberosScene {
+    let more = "&minPoolSize=1&connectTimeoutMS=1000&heartbeatFrequencyMS=100000";
+    let mut scene = KerberosScene::with_hosts("a,b,c,d,e,f", more);
+    scene.wait(Duration::ZERO);
+    scene
+}
+
 #[test]
 fn at_most_four_steps_run_at_once() {
-    let mut scene = KerberosScene::new("");
-    scene.start(6);
+    let mut scene = six_servers();
     assert_eq!(scene.steps.len(), MAX_KERBEROS_STEPS);
     for done in 1..=6 {
         scene.run_next();
@@ -186,7 +206,60 @@ fn at_most_four_steps_run_at_once() {
 }
 
 #[test]
-fn steps_that_never_return_cost_errors_and_at_most_four_threads() {
+fn a_server_whose_step_waits_for_those_of_others_stays_known() {
+    let mut scene = six_servers();
+    assert_eq!(scene.steps.len(), MAX_KERBEROS_STEPS);
+    scene.wait(Duration::from_millis(1000));
+    let servers = scene.client.topology().servers.values();
+    let known = servers.filter(|server| server.server_type == ServerType::Mongos);
+    assert_eq!(known.count(), 2);
+}
+
+#[test]
+fn the_time_limit_of_a_step_begins_when_the_step_begins() {
+    let mut scene = KerberosScene::new("&connectTimeoutMS=1000");
+    scene.replies = true;
+    scene.start(2);
+    scene.wait(Duration::from_millis(900));
+    assert_eq!(scene.asked, 1);
+    scene.run_next();
+    assert_eq!(scene.asked, 2);
+    scene.wait(Duration::from_millis(900));
+    assert!(scene.closed.is_empty());
+    scene.wait(Duration::from_millis(100));
+    assert!(!scene.closed.is_empty());
+}
+
+#[test]
+fn servers_take_turns_and_one_of_them_occupies_one_thread() {
+    let now = Instant::ZERO;
+    let socket = |number: u64| SocketId::new(number, 0);
+    let mut all = Questions::new(Seed::new([0; 32]).random());
+    for (number, server) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2), (5, 3), (6, 4)] {
+        let mut scene = KerberosScene::new("");
+        scene.start(1);
+        let (_, step) = scene.steps.remove(0);
+        all.ask_kerberos(now, ServerId(server), socket(number), step);
+    }
+    let mut begun = Vec::new();
+    let mut ids = Vec::new();
+    for ended in [None, Some(0), Some(4), Some(5)] {
+        if let Some(ended) = ended {
+            all.end(now, ids[ended], true);
+        }
+        while let Some(order) = all.poll_order() {
+            match order {
+                questions::table::Order::Begun(socket) => begun.push(socket),
+                questions::table::Order::Act(Action::Ask { id, .. }) => ids.push(id),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(begun, [0, 3, 4, 5, 1, 6, 2].map(socket));
+}
+
+#[test]
+fn steps_that_never_return_cost_errors_and_one_thread_of_each_server() {
     let mut scene = KerberosScene::new("&connectTimeoutMS=1000&heartbeatFrequencyMS=100000");
     for round in 0..5 {
         let operations = scene.start(6);
@@ -201,15 +274,13 @@ fn steps_that_never_return_cost_errors_and_at_most_four_threads() {
         }
         // The server is checked again, and operations wait for steps that are in the queue.
         scene.wait(Duration::from_secs(1));
-        assert_eq!(scene.asked, MAX_KERBEROS_STEPS, "in round {round}");
+        assert_eq!(scene.asked, 1, "in round {round}");
     }
-    // The late results reach no connection. After each, another step may run.
+    // The late result reaches no connection. After it, another step may run.
     scene.start(6);
-    for _ in 0..MAX_KERBEROS_STEPS {
-        scene.run_next();
-        assert!(scene.tokens.is_empty());
-    }
-    assert_eq!(scene.asked, 2 * MAX_KERBEROS_STEPS);
+    scene.run_next();
+    assert!(scene.tokens.is_empty());
+    assert_eq!(scene.asked, 2);
     scene.run_next();
     assert_eq!(scene.tokens.len(), 1);
 }
@@ -244,6 +315,7 @@ fn a_step_without_a_result_fails_its_connection_only() {
 fn the_queued_step_of_a_failed_connection_is_dropped() {
     let mut scene = KerberosScene::new("");
     scene.start(5);
+    assert_eq!(scene.asked, 1);
     let sockets = driven(&scene.client);
     let last = *sockets.last().expect("the socket of the fifth operation");
     let error = Error::network(NetworkFault::Closed, "closed");
@@ -265,9 +337,9 @@ fn a_connection_without_connect_timeout_waits_until_the_question_limit() {
     assert!(scene.withdrawn.is_empty());
     // The step still counts, because its thread runs.
     scene.start(4);
-    assert_eq!(scene.asked, MAX_KERBEROS_STEPS);
+    assert_eq!(scene.asked, 1);
     scene.run_next();
-    assert_eq!(scene.asked, MAX_KERBEROS_STEPS + 1);
+    assert_eq!(scene.asked, 2);
     assert!(scene.tokens.is_empty());
 }
 
@@ -288,7 +360,7 @@ fn a_terminated_client_withdraws_its_steps() {
         assert!(scene.client.is_terminated() && !scene.waits_for_steps());
         assert_eq!(scene.client.deadline(), None);
         scene.run_next();
-        assert!(scene.tokens.is_empty() && scene.asked == MAX_KERBEROS_STEPS);
+        assert!(scene.tokens.is_empty() && scene.asked == 1);
     }
 }
 
@@ -299,11 +371,11 @@ fn a_forked_child_asks_for_steps_of_its_own() {
     scene.start(6);
     scene.client.handle_forked(scene.now, &Seed::new([9; 32]));
     harness::drain(&mut scene);
-    assert_eq!(scene.withdrawn.len(), MAX_KERBEROS_STEPS);
+    assert_eq!(scene.withdrawn.len(), 1);
     scene.steps.clear();
     scene.asked = 0;
     scene.start(1);
-    assert!((1..=MAX_KERBEROS_STEPS).contains(&scene.asked));
+    assert_eq!(scene.asked, 1);
     scene.run_next();
     assert_eq!(scene.tokens.len(), 1);
 }

@@ -51,6 +51,13 @@ impl Connection {
     /// Fails the connection if its deadline has passed. If the deadline passed so long ago that the
     /// process must have been frozen, sets a later deadline instead.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_limit(now, false);
+    }
+
+    /// Handles a timeout as [`handle_timeout`](Self::handle_timeout) does. `is_queued` is true if
+    /// the keys or the step of Kerberos that authentication waits for are still in the queue of the
+    /// client. The error then says nothing about the server.
+    pub(crate) fn handle_limit(&mut self, now: Instant, is_queued: bool) {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
         };
@@ -75,8 +82,25 @@ impl Connection {
             State::Idle | State::Checking { .. } | State::Over => return,
         };
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
-        let message = format!("{doing} took longer than {} ms", limit.as_millis());
-        self.fail(Error::timeout(wait, message));
+        let limit = limit.as_millis();
+        self.fail(match is_queued {
+            true => {
+                let message = format!(
+                    "authentication did not continue within {limit} ms, because earlier \
+                     authentications of this client were not over"
+                );
+                Error::timeout(Wait::CheckOut, message)
+            }
+            false => Error::timeout(wait, format!("{doing} took longer than {limit} ms")),
+        });
+    }
+
+    /// Starts the time limit of keys or of a step of Kerberos anew: the work has left the queue of
+    /// the client.
+    pub(crate) fn handle_work_begun(&mut self, now: Instant) {
+        if let State::DerivingKeys { .. } | State::AwaitingKerberos { .. } = self.state {
+            self.renew_deadline(now, Wait::Handshake);
+        }
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due; `None` without a
