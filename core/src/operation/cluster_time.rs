@@ -18,7 +18,7 @@ use crate::{
     error::{Error, ErrorKind},
     time::Instant,
 };
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, spec::BinarySubtype};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
@@ -28,6 +28,10 @@ pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
 /// How long the client ignores the cluster times of a server after two other servers refused some
 /// of them, and how far apart these two refusals may be. 10 minutes; not an option.
 pub const IGNORED_FOR: Duration = Duration::from_secs(600);
+
+/// The length of the hash in a signature, in bytes. Servers refuse every command with a hash of
+/// another length or another subtype than generic.
+const HASH_BYTES: usize = 20;
 
 /// The highest number of servers that are suspects at one time.
 const MAX_SUSPECTS: usize = 256;
@@ -67,10 +71,13 @@ impl ClusterTime {
     pub fn from_document(document: &RawDocument) -> Option<Self> {
         let time = read(document)?;
         let signature = match document.get("signature").ok()? {
-            Some(RawBsonRef::Document(signature)) => Some((
-                signature.get_binary("hash").ok()?,
-                signature.get_i64("keyId").ok()?,
-            )),
+            Some(RawBsonRef::Document(signature)) => {
+                let hash = signature.get_binary("hash").ok()?;
+                if hash.subtype != BinarySubtype::Generic || hash.bytes.len() != HASH_BYTES {
+                    return None;
+                }
+                Some((hash, signature.get_i64("keyId").ok()?))
+            }
             Some(_) => return None,
             None => None,
         };
@@ -246,8 +253,8 @@ mod tests {
             increment: 1,
         };
         let hash = bson::Binary {
-            subtype: bson::spec::BinarySubtype::Generic,
-            bytes: vec![7; 20],
+            subtype: BinarySubtype::Generic,
+            bytes: vec![7; HASH_BYTES],
         };
         let signature = rawdoc! { "hash": hash.clone(), "keyId": 3_i64 };
         let plain = rawdoc! { "clusterTime": clock, "signature": signature };
@@ -266,6 +273,17 @@ mod tests {
             sent(&rawdoc! { "clusterTime": clock, "signature": 1 }),
             None
         );
+        for (subtype, length) in [
+            (BinarySubtype::Generic, HASH_BYTES - 1),
+            (BinarySubtype::Generic, HASH_BYTES + 1),
+            (BinarySubtype::Md5, HASH_BYTES),
+        ] {
+            let bytes = vec![7; length];
+            let hash = bson::Binary { subtype, bytes };
+            let signature = rawdoc! { "hash": hash, "keyId": 3_i64 };
+            let odd = rawdoc! { "clusterTime": clock, "signature": signature };
+            assert_eq!(sent(&odd), None);
+        }
     }
 
     fn refused(code: i32, text: &str) -> bool {
