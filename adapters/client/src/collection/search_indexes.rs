@@ -11,7 +11,8 @@ use bson::Document;
 ///
 /// A server replies before it has made, changed or dropped an index. Call
 /// [`list_search_indexes`](Self::list_search_indexes) until the change appears. Neither a read
-/// concern nor a write concern is sent, and the calls are retried only after overload errors.
+/// concern nor a write concern is sent. `list_search_indexes` is retried as a read. The other calls
+/// are retried only after overload errors.
 impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// Creates a search index and returns its name.
     ///
