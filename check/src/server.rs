@@ -220,26 +220,53 @@ async fn dial_all<R: Runtime>(
         facts.push(Fact::new(address.to_string(), fact));
     }
     step.fact("addresses", facts);
-    let Some((address, stream, time)) = connected else {
-        let is_proxy = *target != visit.address;
-        let name = if is_proxy { "the proxy " } else { "" };
-        let message = format!("no address of {name}{target} accepts a connection");
-        let hints = failure.map(|error| match is_proxy {
-            true => advice::proxy::not_connected(&error, target),
-            false => advice::not_connected(&error, target),
-        });
-        step.fail(message, hints.unwrap_or_default());
-        visit.failed(step);
-        return None;
+    let is_proxy = *target != visit.address;
+    let name = if is_proxy { "the proxy " } else { "" };
+    let (message, failure) = match connected {
+        None => {
+            let message = format!("no address of {name}{target} accepts a connection");
+            (message, failure)
+        }
+        Some((address, stream, time)) => {
+            let idle = step.duration.saturating_sub(time);
+            match replaced(clock, limit, address, stream, idle).await {
+                Ok(stream) => {
+                    visit.steps.push(step);
+                    return Some(stream);
+                }
+                Err(error) => {
+                    let message = format!(
+                        "{address} accepted a connection, but not a second one a moment later: \
+                         {error}"
+                    );
+                    (message, Some(error))
+                }
+            }
+        }
     };
-    let waited = step.duration.saturating_sub(time);
-    visit.steps.push(step);
-    if waited < MAX_IDLE {
-        return Some(stream);
+    let hints = failure.map(|error| match is_proxy {
+        true => advice::proxy::not_connected(&error, target),
+        false => advice::not_connected(&error, target),
+    });
+    step.fail(message, hints.unwrap_or_default());
+    visit.failed(step);
+    None
+}
+
+/// Replaces a connection that was idle for long. While other addresses were dialled, the server may
+/// have closed it.
+async fn replaced<R: Runtime>(
+    clock: &Clock<R>,
+    limit: Option<Duration>,
+    address: SocketAddr,
+    stream: R::Stream,
+    idle: Duration,
+) -> Result<R::Stream, Error> {
+    if idle < MAX_IDLE {
+        return Ok(stream);
     }
-    // While other addresses were dialled, the server may have closed the idle connection.
     drop(stream);
-    clock.connect(&address, limit).await.ok()
+    clock.connect(&address, limit).await
 }
 
 /// Adds the address of the proxy if that is dialled instead of the server.

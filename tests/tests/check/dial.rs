@@ -1,11 +1,20 @@
 //! Servers that accept no connection.
 
 use super::*;
+use onionskin::{Error, Runtime};
 use rustix::{
     fd::OwnedFd,
     net::{AddressFamily, SocketType, bind, getsockname, listen, socket},
 };
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Returns a socket on a free port of 127.0.0.1, and its address.
 fn bound() -> (OwnedFd, SocketAddr) {
@@ -69,5 +78,93 @@ fn a_connection_that_is_not_accepted_in_time_looks_like_a_firewall() {
     assert!(
         !problems.contains("access list"),
         "no hosted service is on this machine"
+    );
+}
+
+/// A runtime in which each host has two addresses. The second one fails after 600 ms, and from then
+/// on the first one accepts no further connection.
+#[derive(Clone)]
+struct Leaving {
+    inner: TokioRuntime,
+    first: SocketAddr,
+    has_left: Arc<AtomicBool>,
+}
+
+impl Runtime for Leaving {
+    type Stream = <TokioRuntime as Runtime>::Stream;
+    type Sleep = <TokioRuntime as Runtime>::Sleep;
+
+    fn prepare(&mut self) -> Result<(), Error> {
+        self.inner.prepare()
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<Self::Stream> {
+        if address != self.first {
+            self.inner.sleep(Duration::from_millis(600)).await;
+            self.has_left.store(true, Ordering::Relaxed);
+            return Err(io::ErrorKind::HostUnreachable.into());
+        }
+        if self.has_left.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        self.inner.connect(address).await
+    }
+
+    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        self.inner.connect_unix(path)
+    }
+
+    async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(vec![self.first, (Ipv4Addr::new(127, 0, 0, 9), port).into()])
+    }
+
+    fn sleep(&self, duration: Duration) -> Self::Sleep {
+        self.inner.sleep(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        self.inner.spawn_blocking(work);
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn wall_time(&self) -> Duration {
+        self.inner.wall_time()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.entropy(bytes)
+    }
+}
+
+#[test]
+fn a_server_that_accepts_only_one_connection_fails_the_dial() {
+    let (listener, first) = bound();
+    listen(&listener, 16).expect("a queue");
+    let report = on_tokio(async {
+        let runtime = Leaving {
+            inner: TokioRuntime::default(),
+            first,
+            has_left: Arc::default(),
+        };
+        let uri = format!("mongodb://leaving.test:{}/", first.port());
+        check(runtime, &uri, &CheckOptions::default()).await
+    });
+    assert_sound(&report);
+    assert_eq!(report.exit_code(), 12);
+    assert_eq!(
+        stages(&report),
+        "parse ok, dns ok, dial failed, topology skipped"
+    );
+    let text = report.to_text(false);
+    assert!(
+        text.contains("but not a second one a moment later"),
+        "{text}"
     );
 }
