@@ -127,8 +127,9 @@ impl<R: Runtime> ClientSession<R> {
     /// Raises the cluster time of the session to that of another session, for example of another
     /// client. Does nothing if it is not later.
     pub fn advance_cluster_time(&mut self, to: impl AsRef<ClusterTime>) {
-        let mut inner = self.client.shared().lock();
+        // Code of the application runs without the lock, because it can call the client.
         let to = to.as_ref();
+        let mut inner = self.client.shared().lock();
         inner.core.advance_cluster_time(self.session, to);
     }
 

@@ -195,8 +195,9 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
     /// the time of the run is over.
     pub async fn start(&mut self) -> Result<(), Error> {
         let shared = self.session.client().shared();
-        let run = &mut self.run;
-        let pause = shared.with(|inner, now| run.begin(now, inner.core.jitter()))?;
+        let (now, jitter) = shared.with(|inner, now| (now, inner.core.jitter()));
+        // The run drops errors of the application, which can call the client. So it gets no lock.
+        let pause = self.run.begin(now, jitter)?;
         if !pause.is_zero() {
             self.session.client().runtime().sleep(pause).await;
         }
@@ -213,9 +214,8 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
                 if is_active {
                     self.abort().await;
                 }
-                let shared = self.session.client().shared();
-                let run = &mut self.run;
-                shared.with(|_, now| run.after_failure(now, error))?;
+                let now = self.session.client().shared().now();
+                self.run.after_failure(now, error)?;
                 return Ok(None);
             }
         };
@@ -223,9 +223,8 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
             return Ok(Some(value));
         }
         while let Err(error) = self.session.commit_transaction().await {
-            let shared = self.session.client().shared();
-            let run = &mut self.run;
-            match shared.with(|_, now| run.after_commit(now, error)) {
+            let now = self.session.client().shared().now();
+            match self.run.after_commit(now, error) {
                 Ok(Repeat::Commit) => {}
                 Ok(Repeat::Transaction) => return Ok(None),
                 Err(error) => {

@@ -39,6 +39,7 @@ mod proxies;
 mod scenarios;
 mod scene;
 mod selection;
+mod sessions;
 mod spans;
 mod storm;
 mod streams;
