@@ -3,6 +3,7 @@
 use crate::{
     ClientSession, Execution, Runtime,
     options::{ReadConcern, SelectionCriteria, ServerAddress, TransactionOptions, WriteConcern},
+    timer::Limit,
 };
 use futures_util::future::BoxFuture;
 pub use onionskin_core::operation::TransactionState;
@@ -199,7 +200,8 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
         // The run drops errors of the application, which can call the client. So it gets no lock.
         let pause = self.run.begin(now, jitter)?;
         if !pause.is_zero() {
-            self.session.client().runtime().sleep(pause).await;
+            // Other executors can run this future.
+            Limit::begin(shared.clone(), pause).await;
         }
         self.session.begin_transaction(&self.options)
     }

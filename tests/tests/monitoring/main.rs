@@ -40,6 +40,7 @@ mod scenarios;
 mod scene;
 mod selection;
 mod sessions;
+mod sleeping;
 mod spans;
 mod storm;
 mod streams;
