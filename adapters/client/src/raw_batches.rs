@@ -144,16 +144,16 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
         }
     }
 
-    /// Returns the batches as a stream, which borrows the session.
+    /// Returns the batches as a stream, which borrows the session. With another session than that of
+    /// the call, the stream gives an error and ends.
     pub fn stream<'a>(
         &'a mut self,
         session: &'a mut ClientSession<R>,
     ) -> SessionRawBatchCursorStream<'a, R> {
-        let refused = self.check(session).err();
+        let checked = self.check(session);
         SessionRawBatchCursorStream {
-            cursor: &mut self.cursor,
+            cursor: checked.map(|()| &mut self.cursor).map_err(Some),
             _session: session,
-            refused,
         }
     }
 
@@ -166,10 +166,9 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
 /// The batches of a [`SessionRawBatchCursor`] as a [`Stream`] of `Result<RawBatch>`.
 #[must_use = "a stream gives its batches only when it is polled"]
 pub struct SessionRawBatchCursorStream<'a, R: Runtime> {
-    cursor: &'a mut RawBatchCursor<R>,
+    /// The cursor, or the error of another session until it was returned.
+    cursor: Result<&'a mut RawBatchCursor<R>, Option<Error>>,
     _session: &'a mut ClientSession<R>,
-    /// The error of another session, before it was returned.
-    refused: Option<Error>,
 }
 
 impl<R: Runtime> SessionRawBatchCursorStream<'_, R> {
@@ -179,9 +178,9 @@ impl<R: Runtime> SessionRawBatchCursorStream<'_, R> {
     }
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RawBatch, Error>>> {
-        match self.refused.take() {
-            Some(error) => Poll::Ready(Some(Err(error))),
-            None => self.cursor.poll_batch(context),
+        match &mut self.cursor {
+            Ok(cursor) => cursor.poll_batch(context),
+            Err(refused) => Poll::Ready(refused.take().map(Err)),
         }
     }
 }

@@ -136,16 +136,16 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
         self.cursor.next_if_any().await
     }
 
-    /// Returns the documents as a stream, which borrows the session.
+    /// Returns the documents as a stream, which borrows the session. With another session than that
+    /// of the call, the stream gives an error and ends.
     pub fn stream<'a>(
         &'a mut self,
         session: &'a mut ClientSession<R>,
     ) -> SessionCursorStream<'a, R, T> {
-        let refused = self.check(session).err();
+        let checked = self.check(session);
         SessionCursorStream {
-            cursor: &mut self.cursor,
+            cursor: checked.map(|()| &mut self.cursor).map_err(Some),
             _session: session,
-            refused,
         }
     }
 }
@@ -153,18 +153,17 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
 /// The documents of a [`SessionCursor`] as a [`Stream`] of `Result<T>`.
 #[must_use = "a stream gives its documents only when it is polled"]
 pub struct SessionCursorStream<'a, R: Runtime, T> {
-    cursor: &'a mut Cursor<R, T>,
+    /// The cursor, or the error of another session until it was returned.
+    cursor: Result<&'a mut Cursor<R, T>, Option<Error>>,
     _session: &'a mut ClientSession<R>,
-    /// The error of another session, before it was returned.
-    refused: Option<Error>,
 }
 
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursorStream<'_, R, T> {
     /// Returns the next document; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
-        match self.refused.take() {
-            Some(error) => Some(Err(error)),
-            None => self.cursor.next().await,
+        match &mut self.cursor {
+            Ok(cursor) => cursor.next().await,
+            Err(refused) => refused.take().map(Err),
         }
     }
 }
@@ -173,9 +172,9 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Stream for SessionCursorStream<'
     type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.refused.take() {
-            Some(error) => Poll::Ready(Some(Err(error))),
-            None => Pin::new(&mut *self.cursor).poll_next(context),
+        match &mut self.cursor {
+            Ok(cursor) => Pin::new(&mut **cursor).poll_next(context),
+            Err(refused) => Poll::Ready(refused.take().map(Err)),
         }
     }
 }

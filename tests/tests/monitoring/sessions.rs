@@ -1,10 +1,10 @@
-//! Tests of sessions: code of the application that a session calls.
+//! Tests of sessions: code of the application that a session calls, and cursors of other sessions.
 
 use crate::{
-    scene::{play, standalone},
+    scene::{play, replica_set, standalone},
     transactions::session,
 };
-use bson::{Timestamp, rawdoc};
+use bson::{Timestamp, doc, rawdoc};
 use onionskin::{
     Client,
     error::{Error, Label},
@@ -104,6 +104,42 @@ fn errors_of_the_application_are_dropped_without_the_lock() {
         run.await.expect("the third attempt succeeds");
         assert_eq!(returned.load(Ordering::Relaxed), 2);
         session.end().await;
+        watched.end().await;
+    });
+}
+
+#[test]
+fn streams_end_after_the_error_of_a_foreign_session() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("");
+        watched.insert_many([1, 2]).await.expect("two new ones");
+        let things = watched.things();
+        let mut own = session(&watched).await;
+        let mut other = session(&watched).await;
+        let find = things.find(doc! {}).session(&mut own);
+        let mut cursor = find.await.expect("a cursor");
+        let find = things.find(doc! {}).session(&mut own);
+        let mut batches = find.batch().await.expect("a cursor");
+        let watch = things.watch().session(&mut own);
+        let mut changes = watch.await.expect("a stream");
+        macro_rules! assert_refused {
+            ($stream:expr) => {
+                let mut stream = $stream;
+                let refused = stream.next().await.expect("an error");
+                refused.expect_err("another session");
+                assert!(stream.next().await.is_none());
+            };
+        }
+        assert_refused!(cursor.stream(&mut other));
+        assert_refused!(batches.stream(&mut other));
+        assert_refused!(changes.values(&mut other));
+        let first = cursor.stream(&mut own).next().await.expect("a document");
+        first.expect("a document");
+        cursor.close().await;
+        batches.close().await;
+        changes.close().await;
+        own.end().await;
+        other.end().await;
         watched.end().await;
     });
 }

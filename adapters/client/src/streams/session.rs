@@ -97,7 +97,8 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStream<R, T> {
         self.stream.next_if_any().await
     }
 
-    /// Returns the events as a stream, which borrows the session.
+    /// Returns the events as a stream, which borrows the session. With another session than that of
+    /// the call, the stream gives an error and ends.
     ///
     /// ```no_run
     /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
@@ -116,11 +117,10 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStream<R, T> {
         &'a mut self,
         session: &'a mut ClientSession<R>,
     ) -> SessionChangeStreamValues<'a, R, T> {
-        let refused = self.check(session).err();
+        let checked = self.check(session);
         SessionChangeStreamValues {
-            stream: &mut self.stream,
+            stream: checked.map(|()| &mut self.stream).map_err(Some),
             _session: session,
-            refused,
         }
     }
 }
@@ -128,18 +128,17 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStream<R, T> {
 /// The events of a [`SessionChangeStream`] as a [`Stream`] of `Result<T>`.
 #[must_use = "a stream gives its events only when it is polled"]
 pub struct SessionChangeStreamValues<'a, R: Runtime, T> {
-    stream: &'a mut ChangeStream<R, T>,
+    /// The stream, or the error of another session until it was returned.
+    stream: Result<&'a mut ChangeStream<R, T>, Option<Error>>,
     _session: &'a mut ClientSession<R>,
-    /// The error of another session, before it was returned.
-    refused: Option<Error>,
 }
 
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStreamValues<'_, R, T> {
     /// Returns the next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
-        match self.refused.take() {
-            Some(error) => Some(Err(error)),
-            None => self.stream.next().await,
+        match &mut self.stream {
+            Ok(stream) => stream.next().await,
+            Err(refused) => refused.take().map(Err),
         }
     }
 }
@@ -148,9 +147,9 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Stream for SessionChangeStreamVa
     type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.refused.take() {
-            Some(error) => Poll::Ready(Some(Err(error))),
-            None => Pin::new(&mut *self.stream).poll_next(context),
+        match &mut self.stream {
+            Ok(stream) => Pin::new(&mut **stream).poll_next(context),
+            Err(refused) => Poll::Ready(refused.take().map(Err)),
         }
     }
 }
