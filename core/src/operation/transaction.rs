@@ -76,8 +76,8 @@ pub(crate) struct Transaction {
     is_torn: bool,
     /// True if the transaction was committed without a command.
     is_empty: bool,
-    /// True once a commit has ended without an overload error, so that the next one needs the write
-    /// concern `majority`.
+    /// True once a commit has ended without an overload error, or was dropped after part of it was
+    /// sent, so that the next one needs the write concern `majority`.
     is_commit_repeated: bool,
 }
 

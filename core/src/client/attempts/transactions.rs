@@ -307,7 +307,9 @@ impl Client {
         self.give_up(place);
     }
 
-    /// Notes in the session that a command of its transaction has ended.
+    /// Notes in the session that a command of its transaction has ended. A commit of which the
+    /// caller dropped the operation counts as an attempt if part of it was sent, because the server
+    /// may have applied it.
     pub(super) fn end_in_transaction(
         &mut self,
         operation: &Operation,
@@ -323,7 +325,8 @@ impl Client {
         let Some(state) = state else { return };
         let transaction = &mut state.transaction;
         transaction.end_command(id, number, part, was_abandoned);
-        if part.step == TransactionStep::Commit && is_success {
+        let counts = is_success || was_abandoned && part.is_sent;
+        if part.step == TransactionStep::Commit && counts {
             transaction.end_commit(number, true);
         }
     }

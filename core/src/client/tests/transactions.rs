@@ -260,6 +260,30 @@ fn a_repeated_commit_asks_for_a_majority_and_keeps_the_rest_of_its_write_concern
 }
 
 #[test]
+fn a_commit_that_was_sent_and_dropped_is_repeated_with_a_majority() {
+    let mut play = Play::of(&none());
+    play.run(insert());
+    // Nothing of the first commit is sent, so the second one is not a repetition.
+    for is_sent in [false, true] {
+        let commit = play.commit();
+        let commit = commit
+            .expect("it is permitted")
+            .expect("something was sent");
+        let mut exchange = play.world.begin_exchange(commit);
+        let request = World::request(&exchange);
+        assert!(!request.contains_key("writeConcern"), "{request}");
+        if is_sent {
+            exchange.sent(exchange.output().len());
+        }
+        play.world.check_in(exchange, Outcome::Abandoned);
+    }
+    let commit = play.commit();
+    let sent = play.end(commit);
+    let concern = sent.get_document("writeConcern").expect("it has one");
+    assert_eq!(concern, &doc! { "w": "majority", "wtimeout": 10_000_i64 });
+}
+
+#[test]
 fn a_commit_is_repeated_although_retryable_writes_are_off_and_a_statement_is_not() {
     let mut play = Play::new(
         "mongodb://a/?replicaSet=rs&retryWrites=false",
