@@ -58,7 +58,7 @@ pub struct Cursor {
     pin: Option<Pin>,
     /// True if the cursor fetches one batch at most when it runs.
     fetches_one: bool,
-    /// True after an error of a `getMore`: no further batch is fetched.
+    /// True after an error of a `getMore` or of a batch: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
     /// For a cursor of whole batches, true while `batch` was not taken; `None` for other cursors.
@@ -217,11 +217,13 @@ impl Cursor {
         self.has_whole.unwrap_or(!self.batch.is_empty())
     }
 
-    /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
+    /// Moves to the next document of the current batch; `None` at its end. After an error the
+    /// cursor returns no more documents, because those in the rest of the batch would be missing.
     #[inline]
     pub fn advance(&mut self) -> Option<Result<(), Error>> {
         let next = self.batch.advance();
         self.read += u64::from(next.is_some());
+        self.is_failed |= matches!(next, Some(Err(_)));
         next
     }
 
@@ -270,7 +272,7 @@ impl Cursor {
     }
 
     /// True while further batches can be fetched: the cursor is not exhausted, no `getMore` has
-    /// failed, and [`end`](Self::end) was not called.
+    /// failed, no batch was malformed, and [`end`](Self::end) was not called.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.id != 0 && !self.is_failed

@@ -134,11 +134,12 @@ impl ChangeStream {
     }
 
     /// Moves to the next event; `None` if no event was fetched. Fails if the event has no resume
-    /// token, because a stage of the pipeline has removed it; then the stream ends.
+    /// token, because a stage of the pipeline has removed it, and if the server violates the
+    /// protocol; then the stream ends.
     pub fn advance(&mut self) -> Option<Result<(), Error>> {
         match self.find() {
             Ok(false) => return None,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Err(self.failed(error))),
             Ok(true) => {}
         }
         self.is_ready = false;
@@ -146,9 +147,7 @@ impl ChangeStream {
             .current()
             .and_then(|event| event.get_document("_id").ok());
         let Some(id) = id.map(RawDocument::to_owned) else {
-            self.life = Life::Ended;
-            self.fragments.clear();
-            return Some(Err(ErrorKind::MissingResumeToken.into()));
+            return Some(Err(self.failed(ErrorKind::MissingResumeToken.into())));
         };
         let after_batch = self.cursor.post_batch_resume_token();
         let after_batch = after_batch.filter(|_| self.cursor.is_batch_empty());
@@ -272,8 +271,15 @@ impl ChangeStream {
     }
 
     fn fail(&mut self, error: Error) -> Step<bool> {
+        Step::Done(Err(self.failed(error)))
+    }
+
+    /// Ends the stream with this error. The rest of the batch is not read, because the stream would
+    /// continue after a gap.
+    fn failed(&mut self, error: Error) -> Error {
         self.life = Life::Ended;
-        Step::Done(Err(error))
+        self.fragments.clear();
+        error
     }
 }
 

@@ -62,6 +62,18 @@ fn a_batch_ends_at_an_entry_that_is_not_a_document() {
 }
 
 #[test]
+fn a_cursor_ends_with_a_malformed_batch_and_is_closed() {
+    // Documents of the batch are lost, so the next batch would follow a gap.
+    let odd = rawdoc! {
+        "cursor": { "id": 7_i64, "ns": "db.c", "firstBatch": [1, { "a": 1 }] }, "ok": 1,
+    };
+    let mut cursor = open(&odd).expect("a cursor");
+    assert!(cursor.advance().is_some_and(|result| result.is_err()));
+    assert!(!cursor.is_open() && matches!(cursor.start(), Step::Done(Ok(false))));
+    assert!(matches!(cursor.end(), Ok(kill) if kill.name() == "killCursors"));
+}
+
+#[test]
 fn a_batch_ends_at_a_document_whose_size_is_wrong() {
     for (length, terminator) in [(4, 0), (13, 0), (-1, 0), (0, 0), (12, 1)] {
         let reply = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [{ "a": 1 }] } };

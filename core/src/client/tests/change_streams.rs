@@ -1,0 +1,96 @@
+//! Tests of change streams: which events they return, their tokens, and how they end.
+
+use super::*;
+use crate::operation::{
+    Abandoned, ChangeStream, Program, Step,
+    crud::{ChangeStreamOptions, Defaults, Watch},
+};
+use bson::{Bson, doc};
+use std::sync::Arc;
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// Returns an event with this number, which is also its token.
+fn event(number: i32) -> Document {
+    doc! { "_id": { "_data": number } }
+}
+
+fn fragment(number: i32, of: i32) -> Document {
+    doc! { "_id": { "_data": number }, "splitEvent": { "fragment": number, "of": of } }
+}
+
+/// Returns a reply with these events, and with this token of the batch.
+fn batch(name: &str, events: impl IntoIterator<Item = Document>, token: Bson) -> RawDocumentBuf {
+    let events: Vec<_> = events.into_iter().collect();
+    let mut cursor = doc! { "id": 7_i64, "ns": "db.c", name: events };
+    if token != Bson::Null {
+        cursor.insert("postBatchResumeToken", token);
+    }
+    RawDocumentBuf::try_from(&doc! { "ok": 1, "cursor": cursor }).expect("BSON")
+}
+
+/// Opens a stream, which joins fragments, with the events of the first batch.
+fn open(world: &mut World, events: impl IntoIterator<Item = Document>) -> ChangeStream {
+    let options = ChangeStreamOptions {
+        join_split_events: Some(true),
+        ..ChangeStreamOptions::default()
+    };
+    let watch = Watch::deployment(Vec::new(), options, Arc::new(Defaults::default()));
+    let command = watch.command().expect("the options are valid");
+    let mut exchange = world.begin_exchange(command);
+    World::answer(&mut exchange, &batch("firstBatch", events, Bson::Null));
+    let stream = ChangeStream::from_exchange(&mut exchange, watch).expect("a stream");
+    world.check_in(exchange, Outcome::Completed);
+    stream
+}
+
+/// Runs the command of a stream, which succeeds with this reply.
+fn reply(
+    world: &mut World,
+    stream: &mut ChangeStream,
+    command: Command,
+    reply: &RawDocument,
+) -> Step<bool> {
+    let mut exchange = world.begin_exchange(command);
+    World::answer(&mut exchange, reply);
+    let step = stream.handle_reply(&mut exchange);
+    world.check_in(exchange, Outcome::Completed);
+    step
+}
+
+/// Returns the command with this name that the stream runs next.
+fn next(step: Step<bool>, name: &str) -> Command {
+    match step {
+        Step::Run(command) if command.name() == name => command,
+        other => panic!("no {name}: {other:?}"),
+    }
+}
+
+/// Returns the number in the token of the stream.
+fn token(stream: &ChangeStream) -> Option<i32> {
+    let token = stream.resume_token()?.as_document();
+    Some(token.get_i32("_data").expect("a number"))
+}
+
+#[test]
+fn a_malformed_event_ends_the_stream_and_closes_its_cursor() {
+    // Events of the batch would be missing if the stream went on.
+    for malformed in [
+        vec![event(1), fragment(2, 2), event(3)],
+        vec![event(1), fragment(1, 2), event(3)],
+        vec![event(1), doc! { "no": "token" }, event(3)],
+    ] {
+        let mut world = World::new(URI, primary());
+        let mut stream = open(&mut world, malformed);
+        assert!(matches!(stream.advance(), Some(Ok(()))));
+        assert!(matches!(stream.advance(), Some(Err(_))));
+        assert!(!stream.is_alive() && !stream.has_next());
+        assert!(stream.advance().is_none());
+        assert!(matches!(stream.start(), Step::Done(Ok(false))));
+        assert_eq!(token(&stream), Some(1));
+        let Abandoned::Run(kill) = stream.abandon() else {
+            panic!("the server has a cursor");
+        };
+        assert_eq!(kill.name(), "killCursors");
+    }
+}
