@@ -270,7 +270,9 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
         return Err(Error::protocol("the cursor's namespace is too long"));
     }
-    let token = token.and_then(|token| token.as_document());
+    let no_token = || Error::protocol("the cursor's resume token is not a document");
+    let token = token.map(|token| token.as_document().ok_or_else(no_token));
+    let token = token.transpose()?;
     if token.is_some_and(|token| token.as_bytes().len() > MAX_RESUME_TOKEN_BYTES) {
         return Err(Error::protocol("the cursor's resume token is too long"));
     }

@@ -63,7 +63,7 @@ pub struct Cursor {
     batch: Batch,
     /// For a cursor of whole batches, true while `batch` was not taken; `None` for other cursors.
     has_whole: Option<bool>,
-    /// The `postBatchResumeToken` of the last batch that had one.
+    /// The `postBatchResumeToken` of the last batch; `None` if it had none.
     resume_token: Option<RawDocumentBuf>,
     /// The `operationTime` of the last reply that had one.
     operation_time: Option<Timestamp>,
@@ -285,9 +285,10 @@ impl Cursor {
         self.batch.is_empty()
     }
 
-    /// Returns the `postBatchResumeToken` of the last batch that had one, as the batches of change
-    /// streams do: after that batch was read, a stream resumes after this token. It stays when the
-    /// cursor fails or ends.
+    /// Returns the `postBatchResumeToken` of the last batch, as the batches of change streams have
+    /// it: after that batch was read, a stream resumes after this token. `None` if the batch had
+    /// none, because a token of an earlier batch is older than the documents of this one. It stays
+    /// when the cursor fails or ends.
     #[must_use]
     pub fn post_batch_resume_token(&self) -> Option<&RawDocument> {
         self.resume_token.as_deref()
@@ -373,9 +374,7 @@ impl Cursor {
         self.id = id;
         self.batch = Batch::new(reply, parsed.rest);
         self.has_whole = self.has_whole.map(|_| true);
-        if parsed.resume_token.is_some() {
-            self.resume_token = parsed.resume_token;
-        }
+        self.resume_token = parsed.resume_token;
         self.operation_time = parsed.operation_time.or(self.operation_time);
         if id == 0 {
             let session = self.session.take();

@@ -94,3 +94,45 @@ fn a_malformed_event_ends_the_stream_and_closes_its_cursor() {
         assert_eq!(kill.name(), "killCursors");
     }
 }
+
+#[test]
+fn the_token_of_a_batch_does_not_count_for_the_next_batch() {
+    // The token of a batch counts after its last event only if this batch has one (Change Streams,
+    // *Updating the Cached Resume Token*). Otherwise a resumed stream would repeat events.
+    let mut world = World::new(URI, primary());
+    let mut stream = open(&mut world, []);
+    let more = next(stream.start(), "getMore");
+    let first = batch("nextBatch", [event(1)], doc! { "_data": 2 }.into());
+    assert!(matches!(
+        reply(&mut world, &mut stream, more, &first),
+        Step::Done(Ok(true))
+    ));
+    assert!(matches!(stream.advance(), Some(Ok(()))));
+    assert_eq!(token(&stream), Some(2));
+    let more = next(stream.start(), "getMore");
+    let second = batch("nextBatch", [event(3), event(4)], Bson::Null);
+    assert!(matches!(
+        reply(&mut world, &mut stream, more, &second),
+        Step::Done(Ok(true))
+    ));
+    for number in [3, 4] {
+        assert!(matches!(stream.advance(), Some(Ok(()))));
+        assert_eq!(token(&stream), Some(number));
+    }
+    // An empty batch without a token leaves that of the last event.
+    let more = next(stream.start(), "getMore");
+    let empty = batch("nextBatch", [], Bson::Null);
+    next(reply(&mut world, &mut stream, more, &empty), "getMore");
+    assert_eq!(token(&stream), Some(4));
+}
+
+#[test]
+fn a_batch_token_of_a_wrong_type_ends_the_stream() {
+    let mut world = World::new(URI, primary());
+    let mut stream = open(&mut world, []);
+    let more = next(stream.start(), "getMore");
+    let wrong = batch("nextBatch", [event(1)], 5.into());
+    let step = reply(&mut world, &mut stream, more, &wrong);
+    assert!(matches!(step, Step::Done(Err(_))), "{step:?}");
+    assert!(!stream.is_alive());
+}

@@ -45,6 +45,16 @@ fn a_reply_without_cursor_is_an_error() {
 }
 
 #[test]
+fn a_resume_token_that_is_not_a_document_is_refused() {
+    let reply = |token| {
+        rawdoc! { "cursor": { "id": 0, "firstBatch": [], "postBatchResumeToken": token } }
+    };
+    assert!(open(&reply(bson::RawBson::Int32(1))).is_err());
+    let cursor = open(&reply(rawdoc! { "_data": 1 }.into())).expect("a cursor");
+    assert!(cursor.post_batch_resume_token().is_some());
+}
+
+#[test]
 fn a_cursor_with_an_oversized_namespace_is_refused() {
     let ns = "x".repeat(MAX_NAMESPACE_BYTES + 1);
     assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_err());
