@@ -78,6 +78,11 @@ fn a_malformed_event_ends_the_stream_and_closes_its_cursor() {
     for malformed in [
         vec![event(1), fragment(2, 2), event(3)],
         vec![event(1), fragment(1, 2), event(3)],
+        vec![
+            event(1),
+            doc! { "_id": { "_data": 2 }, "splitEvent": 1 },
+            event(3),
+        ],
         vec![event(1), doc! { "no": "token" }, event(3)],
     ] {
         let mut world = World::new(URI, primary());

@@ -4,7 +4,7 @@ use crate::{
     bson::{DocumentWriter, integer_field},
     error::Error,
 };
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 
 /// The largest size of an event that is joined of fragments, in bytes: 256 MiB. It bounds the
 /// memory that a server can occupy. Not an option.
@@ -60,11 +60,14 @@ impl Fragments {
         }
         let malformed = |_| Error::protocol("an event of a change stream is not BSON");
         let event = RawDocument::from_bytes(document).map_err(malformed)?;
-        let Ok(split) = event.get_document("splitEvent") else {
-            return match self.waits() {
-                true => Err(out_of_order()),
-                false => Ok(true),
-            };
+        let split = match event.get("splitEvent").map_err(malformed)? {
+            Some(RawBsonRef::Document(split)) => split,
+            Some(_) => {
+                let message = "the field splitEvent of a change stream's event is not a document";
+                return Err(Error::protocol(message));
+            }
+            None if self.waits() => return Err(out_of_order()),
+            None => return Ok(true),
         };
         let part = |name| integer_field(split, name).ok_or_else(out_of_order);
         let (fragment, of) = (part("fragment")?, part("of")?);
@@ -137,6 +140,19 @@ mod tests {
         assert!(fragments.take(&part(3, 3, doc! {})).is_err());
         let whole = doc! { "_id": {} }.to_vec().expect("BSON");
         assert!(fragments.take(&whole).is_err(), "the event is incomplete");
+    }
+
+    #[test]
+    fn an_event_is_whole_only_if_it_has_no_field_for_fragments() {
+        let take = |event: &[u8]| Fragments::new(true).take(event);
+        let whole = doc! { "_id": {}, "a": 1 }.to_vec().expect("BSON");
+        assert_eq!(take(&whole), Ok(true));
+        let odd = doc! { "_id": {}, "splitEvent": 1 }.to_vec().expect("BSON");
+        assert!(take(&odd).is_err(), "the field is not a document");
+        // The type of the first element is unknown.
+        let mut malformed = part(1, 2, doc! {});
+        malformed[4] = 0x7b;
+        assert!(take(&malformed).is_err(), "nobody knows what follows");
     }
 
     #[test]
