@@ -435,7 +435,8 @@ fn is_retryable_read(error: &Error) -> bool {
     }
 }
 
-fn is_retryable_read_code(code: Option<i32>) -> bool {
+/// True if a read is retried after an error with this code (RR-2).
+pub(super) fn is_retryable_read_code(code: Option<i32>) -> bool {
     code.is_some_and(|code| RETRYABLE_CODES.contains(&code) || code == READ_CONCERN_NOT_AVAILABLE)
 }
 

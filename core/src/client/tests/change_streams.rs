@@ -1,9 +1,12 @@
 //! Tests of change streams: which events they return, their tokens, and how they end.
 
 use super::*;
-use crate::operation::{
-    Abandoned, ChangeStream, Program, Step,
-    crud::{ChangeStreamOptions, Defaults, Watch},
+use crate::{
+    error::{CommandError, ErrorKind},
+    operation::{
+        Abandoned, ChangeStream, Program, Step,
+        crud::{ChangeStreamOptions, Defaults, Watch},
+    },
 };
 use bson::{Bson, doc};
 use std::sync::Arc;
@@ -140,4 +143,26 @@ fn a_batch_token_of_a_wrong_type_ends_the_stream() {
     let step = reply(&mut world, &mut stream, more, &wrong);
     assert!(matches!(step, Step::Done(Err(_))), "{step:?}");
     assert!(!stream.is_alive());
+}
+
+#[test]
+fn a_stream_resumes_if_its_server_shuts_down_during_the_handshake() {
+    // The server labels the errors of a `getMore`, but not those of a handshake before it.
+    let reply = rawdoc! { "ok": 0, "code": 91 };
+    let shuts_down = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)));
+    for is_begun in [false, true] {
+        let mut world = World::new(URI, primary());
+        let mut stream = open(&mut world, []);
+        let more = next(stream.start(), "getMore");
+        if is_begun {
+            let mut exchange = world.begin_exchange(more);
+            stream.handle_begun(&mut exchange);
+            world.check_in(exchange, Outcome::Abandoned);
+        }
+        let step = stream.handle_error(shuts_down.clone());
+        match is_begun {
+            false => drop(next(step, "killCursors")),
+            true => assert!(matches!(step, Step::Done(Err(_))), "{step:?}"),
+        }
+    }
 }

@@ -37,6 +37,8 @@ pub struct ChangeStream {
     /// True once an event was returned.
     has_returned: bool,
     phase: Phase,
+    /// True once an attempt of the command that runs has had a connection.
+    is_begun: bool,
     life: Life,
     /// True if the stream runs until it has fetched one batch, also if that one is empty.
     fetches_one: bool,
@@ -86,6 +88,7 @@ impl ChangeStream {
             session: None,
             has_returned: false,
             phase: Phase::Fetching,
+            is_begun: false,
             life: Life::Running,
             fetches_one: false,
             is_ready: false,
@@ -257,7 +260,7 @@ impl ChangeStream {
     }
 
     fn fetch(&mut self) -> Step<bool> {
-        self.phase = Phase::Fetching;
+        (self.phase, self.is_begun) = (Phase::Fetching, false);
         match self.cursor.more() {
             Some(mut command) => {
                 if !self.cursor.is_pinned() {
@@ -300,6 +303,10 @@ impl Program for ChangeStream {
             Ok(false) => self.fetch(),
             Err(error) => self.fail(error),
         }
+    }
+
+    fn handle_begun(&mut self, _: &mut Exchange) {
+        self.is_begun = true;
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<bool> {

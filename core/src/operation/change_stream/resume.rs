@@ -3,7 +3,10 @@
 use super::{ChangeStream, Life, Phase};
 use crate::{
     error::{Error, ErrorKind, Label},
-    operation::{CLOSE_LIMIT, Cursor, CursorResources, Exchange, SessionUse, Step},
+    operation::{
+        CLOSE_LIMIT, Cursor, CursorResources, Exchange, SessionUse, Step,
+        retry::is_retryable_read_code,
+    },
 };
 
 /// The codes of errors after which a change stream resumes, for servers before 4.4, which do not
@@ -17,14 +20,20 @@ const CURSOR_NOT_FOUND: i32 = 43;
 
 /// True if a change stream resumes after this error of a `getMore`. `labels` is true if the server
 /// labels such errors (from wire version 9 on).
-pub(super) fn is_resumable(error: &Error, labels: bool) -> bool {
+///
+/// If the `getMore` was not begun, its connection could not be established. The error of a server
+/// is then one of the handshake, which has no label and says nothing about the stream. The stream
+/// resumes if a read would be retried (RR-2).
+pub(super) fn is_resumable(error: &Error, labels: bool, is_begun: bool) -> bool {
     match error.kind() {
         ErrorKind::Command(_) => match error.code() {
             Some(CURSOR_NOT_FOUND) => true,
+            code if !is_begun => is_retryable_read_code(code),
             _ if labels => error.has_label(&Label::ResumableChangeStreamError),
             Some(code) => RESUMABLE.contains(&code),
             None => false,
         },
+        ErrorKind::Authentication { .. } => is_retryable_read_code(error.code()),
         ErrorKind::Io(_)
         | ErrorKind::DnsResolve { .. }
         | ErrorKind::Timeout { .. }
@@ -53,7 +62,7 @@ impl ChangeStream {
                     self.life = Life::Interrupted;
                     return Step::Done(Err(error));
                 }
-                match is_resumable(&error, labels) {
+                match is_resumable(&error, labels, self.is_begun) {
                     true => self.resume(),
                     false => self.fail(error),
                 }
@@ -148,17 +157,48 @@ mod tests {
             (CURSOR_NOT_FOUND, None, true, true),
         ] {
             let error = failed(code, label);
-            assert_eq!(is_resumable(&error, false), of_old, "{error}");
-            assert_eq!(is_resumable(&error, true), of_new, "{error}");
+            assert_eq!(is_resumable(&error, false, true), of_old, "{error}");
+            assert_eq!(is_resumable(&error, true, true), of_new, "{error}");
         }
     }
 
     #[test]
     fn errors_of_the_network_are_resumable_and_those_of_the_caller_are_not() {
         let lost = Error::network(NetworkFault::Reset, "lost");
-        assert!(is_resumable(&lost, true));
-        assert!(is_resumable(&Error::timeout(Wait::Exchange, "late"), true));
-        assert!(!is_resumable(&Error::argument("wrong"), true));
-        assert!(!is_resumable(&ErrorKind::Shutdown.into(), true));
+        let late = Error::timeout(Wait::Exchange, "late");
+        assert!(is_resumable(&lost, true, true) && is_resumable(&late, true, true));
+        assert!(!is_resumable(&Error::argument("wrong"), true, true));
+        assert!(!is_resumable(&ErrorKind::Shutdown.into(), true, true));
+    }
+
+    #[test]
+    fn errors_of_a_server_in_the_handshake_are_resumable_if_a_read_would_be_retried() {
+        for (code, expected) in [
+            (91, true),
+            (189, true),
+            (11600, true),
+            (18, false),
+            (13, false),
+        ] {
+            let hello = failed(code, None);
+            let ErrorKind::Command(fault) = hello.kind() else {
+                panic!("an error of a command");
+            };
+            let refused = Error::new(ErrorKind::Authentication {
+                mechanism: "SCRAM-SHA-256",
+                message: "refused".to_owned(),
+                cause: Some(Box::new(fault.clone())),
+            });
+            assert_eq!(is_resumable(&refused, true, false), expected, "{refused}");
+            assert_eq!(is_resumable(&hello, true, false), expected, "{hello}");
+            assert!(!is_resumable(&hello, true, true), "it has no label");
+        }
+        // The client did not verify the server, for example.
+        let unverified = Error::new(ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: "wrong proof".to_owned(),
+            cause: None,
+        });
+        assert!(!is_resumable(&unverified, true, false));
     }
 }
