@@ -1,10 +1,11 @@
 //! The pause of an operation between two attempts.
 
-use super::Operation;
+use super::{Command, Operation};
 use crate::{
     error::{Error, Label},
     options::MIN_HEARTBEAT_FREQUENCY,
     random::Random,
+    time::Instant,
 };
 use std::time::Duration;
 
@@ -19,11 +20,12 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
 /// The longest pause before the third attempt of an operation that has a time limit and had no
-/// overload error. This maximum doubles with each further attempt, up to [`LONGEST_PAUSE`]. The
-/// second attempt of such an operation begins at once.
+/// overload error, and before a change stream resumes for the second time in a row. This maximum
+/// doubles with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt of such an
+/// operation begins at once, as the first resumption does.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest pause of an operation without overload errors: 500 ms, as `minHeartbeatFrequencyMS`.
+/// The longest pause without overload errors: 500 ms, as `minHeartbeatFrequencyMS`.
 const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// Returns how long the operation pauses after an attempt that failed with `error`; zero for no
@@ -61,31 +63,53 @@ pub(super) fn share(longest: Duration, jitter: u64) -> Duration {
 }
 
 /// Returns the pause of an operation without overload errors. With a time limit, the operation
-/// pauses before its third and each further attempt. A pause is random, between half of its longest
-/// duration and all of it. The longest duration is [`FIRST_PAUSE`] at first, and doubles with each
-/// pause up to [`LONGEST_PAUSE`].
+/// pauses before its third and each further attempt, as [`repeated_pause`] says.
 ///
 /// A server that answers each command at once with a retryable error can stay selectable. Without
 /// pauses, an operation with a time limit would send commands to the server without a break until
 /// its time is over. An operation without a time limit has a single retry, which needs no pause.
 fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
     let pauses_before = operation.retry.attempts.checked_sub(UNPAUSED_ATTEMPTS);
-    let (Some(_), Some(pauses_before)) = (operation.request.timeout, pauses_before) else {
-        return Duration::ZERO;
-    };
+    match (operation.request.timeout, pauses_before) {
+        (Some(_), Some(pauses_before)) => repeated_pause(pauses_before, random),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Returns a pause that follows this number of pauses. A pause is random, between half of its
+/// longest duration and all of it. The longest duration is [`FIRST_PAUSE`] at first, and doubles
+/// with each pause up to [`LONGEST_PAUSE`].
+fn repeated_pause(pauses_before: u32, random: &mut Random) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << pauses_before.min(10));
     let half = longest.min(LONGEST_PAUSE) / 2;
     let drawn = random.below(u64::try_from(half.as_nanos()).unwrap_or(u64::MAX) + 1);
     half + Duration::from_nanos(drawn)
 }
 
+impl Command {
+    /// Makes the first attempt of the command begin after a pause, which follows this number of
+    /// pauses before earlier commands. `None` for no pause.
+    pub(super) fn set_pauses_before(&mut self, pauses: Option<u32>) {
+        self.0.retry.pauses_before = pauses;
+    }
+}
+
+impl Operation {
+    /// Begins the pause before the first attempt, if there is one.
+    #[inline]
+    pub(crate) fn begin_pause(&mut self, now: Instant, random: &mut Random) {
+        if let Some(pauses_before) = self.retry.pauses_before {
+            self.retry.paused_until = now.checked_add(repeated_pause(pauses_before, random));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        operation::{Command, CommandKind, OperationId},
+        operation::{CommandKind, OperationId},
         random::Seed,
-        time::Instant,
     };
 
     const MS: Duration = Duration::from_millis(1);

@@ -68,6 +68,9 @@ pub(crate) struct RetryState {
     /// The time before which the next attempt must not begin; `None` if the attempt may begin at
     /// once.
     pub(crate) paused_until: Option<Instant>,
+    /// The number of pauses before that of the first attempt; `None` if the first attempt begins at
+    /// once.
+    pub(crate) pauses_before: Option<u32>,
     /// Addresses of servers that retries avoid if other servers suit (RR-13, RW-23), without
     /// duplicates.
     pub(crate) deprioritized: Vec<Address>,

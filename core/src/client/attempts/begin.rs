@@ -68,6 +68,7 @@ impl Client {
         }
         let timeout = self.settings.timeout;
         let mut operation = self.attempts.operations.admit(now, span, command, timeout);
+        operation.begin_pause(now, &mut self.attempts.pauses);
         let id = operation.id;
         if observed && let Some(event) = span.observe(now, &operation) {
             self.out.emit(now, EventKind::Operation(event));

@@ -166,3 +166,26 @@ fn a_stream_resumes_if_its_server_shuts_down_during_the_handshake() {
         }
     }
 }
+
+#[test]
+fn a_stream_pauses_before_it_resumes_again_without_a_batch() {
+    let mut world = World::new(URI, primary());
+    let mut stream = open(&mut world, []);
+    let mut more = next(stream.start(), "getMore");
+    let lost = rawdoc! { "ok": 0, "code": 43 };
+    // A `getMore` succeeds before the fourth failure, after which nothing was in vain.
+    for (round, pauses) in [false, true, true, false, true].into_iter().enumerate() {
+        if round == 3 {
+            let empty = batch("nextBatch", [], Bson::Null);
+            more = next(reply(&mut world, &mut stream, more, &empty), "getMore");
+        }
+        let AfterExchange::Done(Err(error)) = world.perform(more, &lost) else {
+            panic!("the cursor is lost");
+        };
+        let aggregate = next(stream.handle_error(error), "aggregate");
+        let began = world.now;
+        let first = batch("firstBatch", [], Bson::Null);
+        more = next(reply(&mut world, &mut stream, aggregate, &first), "getMore");
+        assert_eq!(world.now > began, pauses, "{round}");
+    }
+}

@@ -39,6 +39,9 @@ pub struct ChangeStream {
     phase: Phase,
     /// True once an attempt of the command that runs has had a connection.
     is_begun: bool,
+    /// The number of times that the stream has resumed since it last returned an event or had the
+    /// reply to a `getMore`.
+    resumed: u32,
     life: Life,
     /// True if the stream runs until it has fetched one batch, also if that one is empty.
     fetches_one: bool,
@@ -89,6 +92,7 @@ impl ChangeStream {
             has_returned: false,
             phase: Phase::Fetching,
             is_begun: false,
+            resumed: 0,
             life: Life::Running,
             fetches_one: false,
             is_ready: false,
@@ -156,7 +160,7 @@ impl ChangeStream {
         let after_batch = after_batch.filter(|_| self.cursor.is_batch_empty());
         let token = after_batch.map_or(id, RawDocument::to_owned);
         self.token = Some(ResumeToken::from_document(token));
-        self.has_returned = true;
+        (self.has_returned, self.resumed) = (true, 0);
         Some(Ok(()))
     }
 
@@ -295,7 +299,11 @@ impl Program for ChangeStream {
     fn start(&mut self) -> Step<bool> {
         match self.life {
             Life::Ended => return Step::Done(Ok(self.is_ready)),
-            Life::Interrupted => return self.resume(),
+            Life::Interrupted => {
+                // The call that failed has waited already, and this one may have a short limit.
+                self.resumed = 0;
+                return self.resume();
+            }
             Life::Running => {}
         }
         match self.find() {
@@ -312,7 +320,10 @@ impl Program for ChangeStream {
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<bool> {
         match self.phase {
             Phase::Fetching => match self.cursor.take_batch(exchange) {
-                Ok(()) => self.on_batch(self.fetches_one),
+                Ok(()) => {
+                    self.resumed = 0;
+                    self.on_batch(self.fetches_one)
+                }
                 Err(error) => self.fail(error),
             },
             Phase::Killing => self.reopen(CursorResources::default()),

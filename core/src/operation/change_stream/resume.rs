@@ -97,11 +97,16 @@ impl ChangeStream {
     }
 
     /// Opens another cursor. `released` is given back before.
+    ///
+    /// From the second resumption in a row on, a pause precedes. Otherwise a server whose
+    /// `aggregate` succeeds and whose `getMore` fails at once would get commands without end.
     pub(super) fn reopen(&mut self, released: CursorResources) -> Step<bool> {
         self.phase = Phase::Resuming;
         match self.watch.command_at(self.position()) {
             Ok(mut command) => {
                 command.set_released(released);
+                command.set_pauses_before(self.resumed.checked_sub(1));
+                self.resumed = self.resumed.saturating_add(1);
                 if self.session.is_some() {
                     command.set_session(self.session_use());
                 }
