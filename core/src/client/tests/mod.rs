@@ -48,6 +48,7 @@ mod socks5;
 mod tls;
 mod transactions;
 mod unresumed_grants;
+mod uploads;
 mod waits;
 
 use super::*;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     bson::deserialize,
-    error::{Argument, Error, ErrorKind, GridFsErrorKind},
+    error::{Argument, Error, ErrorKind, GridFsErrorKind, NetworkFault},
     operation::{Abandoned, Program, Step, crud::Defaults},
 };
 use bson::{
@@ -217,4 +217,16 @@ fn an_upload_that_has_sent_nothing_leaves_nothing_to_delete() {
     aborted.write(&[1; 9], new_id).expect("few chunks");
     aborted.abort();
     assert!(matches!(aborted.handle_input(), Step::Done(Ok(()))));
+}
+
+#[test]
+fn the_chunks_of_a_dropped_upload_are_deleted_although_its_last_insert_fails() {
+    let mut upload = upload(4).expect("an upload");
+    upload.write(&[1; 9], new_id).expect("few chunks");
+    upload.send();
+    assert!(matches!(upload.handle_input(), Step::Run(insert) if insert.name() == "insert"));
+    upload.stop();
+    let lost = Error::network(NetworkFault::Reset, "reset");
+    assert!(matches!(upload.handle_error(lost), Step::Wait));
+    assert!(matches!(upload.abandon(), Abandoned::Run(delete) if delete.name() == "delete"));
 }

@@ -252,6 +252,21 @@ impl Upload {
         Step::Done(result)
     }
 
+    /// Continues after a command of the index check: with its next command, or after its end. A
+    /// failed or stopped check keeps its stage, because [`abandon`](Program::abandon) closes the
+    /// cursor that it can have.
+    fn after_indexes(&mut self, next: Result<Option<Command>, Error>) -> Step<()> {
+        match next {
+            _ if self.goal == Goal::Stop => Step::Wait,
+            Ok(Some(command)) => self.run(Ok(command)),
+            Ok(None) => {
+                self.has_indexes = true;
+                self.next_step()
+            }
+            Err(error) => Step::Done(Err(error)),
+        }
+    }
+
     /// True if there are chunks to store. Takes the next ones out of the buffer.
     fn has_more_to_send(&mut self) -> bool {
         if self.stored_bytes >= self.sending.size_bytes() {
@@ -309,15 +324,10 @@ impl Program for Upload {
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<()> {
         match &mut self.stage {
-            Stage::Indexes(_) if self.goal == Goal::Stop => Step::Wait,
-            Stage::Indexes(setup) => match setup.handle_reply(&self.bucket, exchange) {
-                Ok(Some(command)) => self.run(Ok(command)),
-                Ok(None) => {
-                    self.has_indexes = true;
-                    self.next_step()
-                }
-                Err(error) => self.end(Err(error)),
-            },
+            Stage::Indexes(setup) => {
+                let next = setup.handle_reply(&self.bucket, exchange);
+                self.after_indexes(next)
+            }
             Stage::Chunks => {
                 self.stored_bytes += self.portion.bytes;
                 self.next_step()
@@ -330,11 +340,12 @@ impl Program for Upload {
     fn handle_error(&mut self, error: Error) -> Step<()> {
         let error = error.of_one_write();
         match &mut self.stage {
-            Stage::Indexes(setup) => match setup.handle_error(&self.bucket, error) {
-                Ok(Some(command)) => self.run(Ok(command)),
-                Ok(None) => self.next_step(),
-                Err(error) => self.end(Err(error)),
-            },
+            Stage::Indexes(setup) => {
+                let next = setup.handle_error(&self.bucket, error);
+                self.after_indexes(next)
+            }
+            // `abandon` deletes the chunks of earlier commands.
+            Stage::Chunks if self.goal == Goal::Stop => Step::Wait,
             Stage::Deleting => self.end(Err(Error::gridfs(GridFsErrorKind::AbortError {
                 original_error: None,
                 delete_error: error,
