@@ -1,7 +1,7 @@
 //! Cursors for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::{RawDocument, Result};
+use onionskin::{RawDocument, Result, program::CLOSE_LIMIT};
 use serde::de::{Deserialize, DeserializeOwned};
 use std::fmt;
 
@@ -120,7 +120,7 @@ impl<T> Drop for Cursor<T> {
         if let Some(cursor) = self.cursor.take()
             && !self.runtime.is_busy_here()
         {
-            self.runtime.block_on(cursor.close());
+            self.runtime.block_on(cursor.close().timeout(CLOSE_LIMIT));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cursors whose batches are not decoded, for blocking programs.
 
 use crate::{BlockingRuntime, ClientSession};
-use onionskin::{RawBatch, Result};
+use onionskin::{RawBatch, Result, program::CLOSE_LIMIT};
 
 /// The batches of a query or an aggregation as the server sent them, without decoding them. A
 /// cursor is an iterator of `Result<RawBatch>`, as [`onionskin::RawBatchCursor`] is a stream.
@@ -59,7 +59,7 @@ impl Drop for RawBatchCursor {
         if let Some(cursor) = self.cursor.take()
             && !self.runtime.is_busy_here()
         {
-            self.runtime.block_on(cursor.close());
+            self.runtime.block_on(cursor.close().timeout(CLOSE_LIMIT));
         }
     }
 }
@@ -92,7 +92,8 @@ impl SessionRawBatchCursor {
         std::iter::from_fn(move || self.next(session))
     }
 
-    /// Closes the cursor on the server and waits for the reply, for two seconds at most.
+    /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
     ///
     /// # Panics
     ///

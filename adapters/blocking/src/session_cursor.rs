@@ -37,7 +37,8 @@ impl<T> SessionCursor<T> {
         SessionCursor::new(self.cursor.with_type())
     }
 
-    /// Closes the cursor on the server and waits for the reply, for two seconds at most.
+    /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
     ///
     /// # Panics
     ///

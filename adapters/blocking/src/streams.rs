@@ -1,7 +1,7 @@
 //! Change streams for blocking programs.
 
 use crate::{BlockingRuntime, ClientSession};
-use onionskin::{Result, change_stream::event::ResumeToken};
+use onionskin::{Result, change_stream::event::ResumeToken, program::CLOSE_LIMIT};
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -104,7 +104,7 @@ impl<T> Drop for ChangeStream<T> {
         if let Some(stream) = self.stream.take()
             && !self.runtime.is_busy_here()
         {
-            self.runtime.block_on(stream.close());
+            self.runtime.block_on(stream.close().timeout(CLOSE_LIMIT));
         }
     }
 }
@@ -140,7 +140,8 @@ impl<T> SessionChangeStream<T> {
         self.stream.is_alive()
     }
 
-    /// Closes the stream on the server and waits for the reply, for two seconds at most.
+    /// Closes the stream on the server and waits for the reply. The time limit of the stream, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
     ///
     /// # Panics
     ///

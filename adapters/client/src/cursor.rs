@@ -1,6 +1,6 @@
 //! Cursors.
 
-use crate::{Client, Runtime, kept::Kept};
+use crate::{Client, CloseCursor, Runtime, kept::Kept};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{error::Error, operation};
@@ -25,7 +25,7 @@ use std::{
 /// that of [`Find::timeout`](crate::Find::timeout) or
 /// [`Aggregate::timeout`](crate::Aggregate::timeout), or else `timeoutMS` of the client. After the
 /// limit, `next` returns the documents that were fetched before and then a timeout error.
-/// [`close`](Self::close) has its own limit.
+/// For [`close`](Self::close) the limit begins anew.
 ///
 /// A cursor keeps its client open. If a cursor is dropped early, `killCursors` is sent in the
 /// background, with a limit of five seconds.
@@ -151,10 +151,12 @@ impl<R: Runtime, T> Cursor<R, T> {
         self.batches.fetch.program().decode_borrowed()
     }
 
-    /// Closes the cursor on the server and waits for the reply, for two seconds at most. If the
-    /// future of `close` or the cursor itself is dropped, the cursor is closed in the background.
-    pub async fn close(self) {
-        self.batches.close().await;
+    /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
+    /// [`CloseCursor::timeout`] sets another limit. If the future of `close` or the cursor itself
+    /// is dropped, the cursor is closed in the background.
+    pub fn close(self) -> CloseCursor<R> {
+        self.batches.close()
     }
 }
 

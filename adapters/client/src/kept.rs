@@ -4,7 +4,14 @@
 use crate::{Client, Execution, Runtime, client::EndCommand};
 use onionskin_core::{
     error::Error,
-    operation::{self, Command, CursorResources, Program},
+    operation::{self, ABANDON_LIMIT, Command, CursorResources, Program},
+};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
 };
 
 /// A program that holds a cursor of a server.
@@ -60,15 +67,22 @@ impl<R: Runtime, P: Holder> Kept<R, P> {
         }
     }
 
-    /// Closes the cursor on the server.
-    pub(crate) async fn close(mut self) {
+    /// Returns the future that closes the cursor on the server.
+    pub(crate) fn close(mut self) -> CloseCursor<R> {
         self.leave_to_parent();
         self.fetch.stop();
         let client = self.fetch.client().clone();
-        match self.fetch.program_mut().end() {
-            // If the command fails, the server closes the cursor by itself after a time.
-            Ok(command) => drop(EndCommand::new(&client, command).await),
-            Err(resources) => client.release_cursor(resources),
+        let command = match self.fetch.program_mut().end() {
+            Ok(command) => Some(command),
+            Err(resources) => {
+                client.release_cursor(resources);
+                None
+            }
+        };
+        CloseCursor {
+            client,
+            command,
+            running: None,
         }
     }
 
@@ -93,6 +107,60 @@ impl<R: Runtime, P: Holder> Kept<R, P> {
             self.fetch.program_mut().disown();
         }
         is_left
+    }
+}
+
+/// The close of a cursor or a change stream on its server, which runs when it is awaited. It is a
+/// future itself.
+///
+/// The time limit of the cursor, if it has one, begins anew. Without one the limit is two seconds.
+/// If the server does not close the cursor in time, it does so later by itself. If this is dropped
+/// before it was awaited to its end, the cursor is closed in the background.
+#[must_use = "a cursor is closed on its server when this is awaited"]
+pub struct CloseCursor<R: Runtime> {
+    client: Client<R>,
+    /// The command before the first poll; `None` if none is needed.
+    command: Option<Command>,
+    running: Option<EndCommand<R>>,
+}
+
+impl<R: Runtime> fmt::Debug for CloseCursor<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloseCursor").finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> CloseCursor<R> {
+    /// Sets the time limit. Zero means no limit. No effect once this was polled.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        if let Some(command) = &mut self.command {
+            command.set_timeout(Some(limit));
+        }
+        self
+    }
+}
+
+impl<R: Runtime> Future for CloseCursor<R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(command) = self.command.take() {
+            self.running = Some(EndCommand::new(&self.client, command));
+        }
+        match &mut self.running {
+            // If the command fails, the server closes the cursor by itself after a time.
+            Some(end) => Pin::new(end).poll(context).map(drop),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl<R: Runtime> Drop for CloseCursor<R> {
+    fn drop(&mut self) {
+        if let Some(mut command) = self.command.take() {
+            command.set_timeout(Some(ABANDON_LIMIT));
+            self.client.run_in_background(command);
+        }
     }
 }
 

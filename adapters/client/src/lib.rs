@@ -93,6 +93,7 @@ pub use gridfs::{
     GridFsBucket, GridFsDelete, GridFsDrop, GridFsFind, GridFsFindOne, GridFsRename,
     OpenDownloadStream, OpenUploadStream,
 };
+pub use kept::CloseCursor;
 pub use streams::{ChangeStream, SessionChangeStream, SessionChangeStreamValues};
 // For the crate `onionskin-check`, which drives a probe of the core.
 #[doc(hidden)]
@@ -301,9 +302,9 @@ pub mod program {
         description::ServerId,
         http::{HttpRequest, HttpResponse},
         operation::{
-            Abandoned, Ask, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
-            Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply, RetryAs,
-            SessionUse, Single, Step,
+            Abandoned, Ask, CLOSE_LIMIT, Command, CommandKind, Cursor, CursorResources, Decode,
+            DocumentList, Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply,
+            RetryAs, SessionUse, Single, Step,
         },
         options::{ProviderCall, Supplied},
     };

@@ -1,6 +1,8 @@
 //! Cursors whose batches are not decoded.
 
-use crate::{Client, ClientSession, Runtime, cursor::Batches, session_cursor::check_session};
+use crate::{
+    Client, ClientSession, CloseCursor, Runtime, cursor::Batches, session_cursor::check_session,
+};
 use futures_core::Stream;
 use onionskin_core::{
     client::SessionId,
@@ -82,8 +84,8 @@ impl<R: Runtime> RawBatchCursor<R> {
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`](crate::Cursor::close).
-    pub async fn close(self) {
-        self.batches.close().await;
+    pub fn close(self) -> CloseCursor<R> {
+        self.batches.close()
     }
 }
 
@@ -158,8 +160,8 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`](crate::Cursor::close).
-    pub async fn close(self) {
-        self.cursor.close().await;
+    pub fn close(self) -> CloseCursor<R> {
+        self.cursor.close()
     }
 }
 

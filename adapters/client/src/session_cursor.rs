@@ -1,6 +1,6 @@
 //! Cursors of sessions that an application has started.
 
-use crate::{Client, ClientSession, Cursor, Runtime};
+use crate::{Client, ClientSession, CloseCursor, Cursor, Runtime};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{client::SessionId, error::Error};
@@ -96,8 +96,8 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`].
-    pub async fn close(self) {
-        self.cursor.close().await;
+    pub fn close(self) -> CloseCursor<R> {
+        self.cursor.close()
     }
 }
 

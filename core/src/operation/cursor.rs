@@ -21,8 +21,8 @@ use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
-/// The time limit of `killCursors` for a cursor that is closed by its owner: 2 seconds. Not an
-/// option.
+/// The time limit of `killCursors` for a cursor that has no time limit itself and is closed by its
+/// owner: 2 seconds.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time limit of `killCursors` for a cursor that was dropped: 5 seconds. The command runs in
@@ -405,9 +405,10 @@ impl Cursor {
         }
     }
 
-    /// Ends the cursor. Returns the `killCursors` command to run, with the time limit
-    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If no command is needed, for example
-    /// because the cursor is exhausted, returns the session and the pin to give back as `Err`.
+    /// Ends the cursor. Returns the `killCursors` command to run, whose result is ignored
+    /// ([RUN-38]). The time limit of the cursor begins anew for it; without one, the limit is
+    /// [`CLOSE_LIMIT`]. If no command is needed, for example because the cursor is exhausted,
+    /// returns the session and the pin to give back as `Err`.
     ///
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
@@ -432,7 +433,7 @@ impl Cursor {
             (Some(session), false) => SessionUse::Last(session),
             (Some(session), true) => SessionUse::Explicit(session),
         });
-        command.set_timeout(Some(CLOSE_LIMIT));
+        command.set_timeout(self.time_limit().or(Some(CLOSE_LIMIT)));
         Ok(command)
     }
 }

@@ -206,3 +206,41 @@ fn a_get_more_does_not_send_max_time_ms() {
         watched.end().await;
     });
 }
+
+/// The time limit of a cursor begins anew for its close, which can also have one of its own (Client
+/// Side Operations Timeout, *Cursors*).
+#[test]
+fn a_close_has_the_time_limit_of_its_cursor_or_its_own() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        watched.insert_many([1, 2]).await.expect("a reply");
+        for (of_cursor, of_close, expected) in [
+            (None, None, 2_000),
+            (Some(700), None, 700),
+            (Some(700), Some(300), 300),
+        ] {
+            let things = watched.things();
+            let mut find = things.find(doc! {}).batch_size(1);
+            if let Some(limit) = of_cursor {
+                find = find.timeout(Duration::from_millis(limit));
+            }
+            let mut cursor = find.await.expect("a cursor");
+            cursor.next().await.expect("one").expect("a document");
+            scene.pause(600).await;
+            let data = doc! {
+                "failCommands": ["killCursors"], "blockConnection": true, "blockTimeMS": 5_000,
+            };
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            let mut close = cursor.close();
+            if let Some(limit) = of_close {
+                close = close.timeout(Duration::from_millis(limit));
+            }
+            let began = scene.now();
+            close.await;
+            let waited = (scene.now() - began).as_millis();
+            assert!((expected - 50..expected + 50).contains(&waited), "{waited}");
+            scene.pause(6_000).await;
+        }
+        watched.end().await;
+    });
+}

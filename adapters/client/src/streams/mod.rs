@@ -4,7 +4,7 @@ mod session;
 
 pub use session::{SessionChangeStream, SessionChangeStreamValues};
 
-use crate::{Client, Runtime, kept::Kept};
+use crate::{Client, CloseCursor, Runtime, kept::Kept};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{
@@ -163,7 +163,9 @@ impl<R: Runtime, T> ChangeStream<R, T> {
         current.expect("`advance` must return true before there is a current event")
     }
 
-    /// Closes the stream on the server and waits for the reply, for two seconds at most.
+    /// Closes the stream on the server and waits for the reply. The time limit of the stream, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
+    /// [`CloseCursor::timeout`] sets another limit.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::Document};
@@ -174,8 +176,8 @@ impl<R: Runtime, T> ChangeStream<R, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn close(self) {
-        self.events.close().await;
+    pub fn close(self) -> CloseCursor<R> {
+        self.events.close()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Change streams of sessions that an application has started.
 
 use super::ChangeStream;
-use crate::{ClientSession, Runtime, session_cursor::check_session};
+use crate::{ClientSession, CloseCursor, Runtime, session_cursor::check_session};
 use futures_core::Stream;
 use onionskin_core::{client::SessionId, error::Error, operation::crud::ResumeToken};
 use serde::de::DeserializeOwned;
@@ -74,8 +74,8 @@ impl<R: Runtime, T> SessionChangeStream<R, T> {
     }
 
     /// Closes the stream on the server, as [`ChangeStream::close`].
-    pub async fn close(self) {
-        self.stream.close().await;
+    pub fn close(self) -> CloseCursor<R> {
+        self.stream.close()
     }
 }
 

@@ -88,11 +88,20 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         );
         cursor.handle_failure(&error);
         assert!(cursor.more().is_none());
-        // `killCursors` has a time limit of its own.
-        let kill = cursor.end().expect("the server still has it");
-        let after = world.perform(kill, &rawdoc! { "ok": 1 });
-        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+        // The time limit begins anew for `killCursors` (Client Side Operations Timeout, *Cursors*).
+        assert_eq!(closing(&mut world, &mut cursor), Some(world.now + LIMIT));
     }
+}
+
+/// Closes a cursor. Returns the deadline of its `killCursors`.
+fn closing(world: &mut World, cursor: &mut Cursor) -> Option<Instant> {
+    let kill = cursor.end().expect("the server still has it");
+    let mut exchange = world.begin_exchange(kill);
+    let deadline = exchange.operation.deadline;
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+    deadline
 }
 
 #[test]
@@ -110,6 +119,9 @@ fn the_batches_of_a_cursor_without_a_time_limit_have_no_deadline() {
             assert_eq!(deadline, None);
             command = next;
         }
+        drop(command);
+        let limit = Some(world.now + CLOSE_LIMIT);
+        assert_eq!(closing(&mut world, &mut cursor), limit);
     }
 }
 

@@ -4,8 +4,7 @@ use super::{ChangeStream, Life, Phase};
 use crate::{
     error::{Error, ErrorKind, Label},
     operation::{
-        CLOSE_LIMIT, Cursor, CursorResources, Exchange, SessionUse, Step,
-        retry::is_retryable_read_code,
+        Cursor, CursorResources, Exchange, SessionUse, Step, retry::is_retryable_read_code,
     },
 };
 
@@ -88,8 +87,6 @@ impl ChangeStream {
             Ok(mut kill) => {
                 self.phase = Phase::Killing;
                 kill.set_session(self.session_use());
-                // If this is the first command of the operation, its limit is that of all.
-                kill.set_timeout(self.cursor.time_limit().or(Some(CLOSE_LIMIT)));
                 Step::Run(kill)
             }
             Err(resources) => self.reopen(resources),
