@@ -12,7 +12,8 @@ use std::io::{self, Read, Write};
 /// [`Write`]. [`close`](Self::close) stores the file.
 ///
 /// If a stream is dropped before it was closed, the drop deletes the chunks that were stored, and
-/// waits for that.
+/// waits for that, whatever the time limit of the stream is: at most five seconds for a command
+/// that runs, and five for the deletion.
 ///
 /// ```no_run
 /// use onionskin_blocking::{Client, Run};
@@ -30,7 +31,6 @@ use std::io::{self, Read, Write};
 pub struct GridFsUploadStream {
     stream: gridfs::GridFsUploadStream<BlockingRuntime>,
     runtime: BlockingRuntime,
-    is_ended: bool,
 }
 
 impl GridFsUploadStream {
@@ -38,11 +38,7 @@ impl GridFsUploadStream {
         runtime: BlockingRuntime,
         stream: gridfs::GridFsUploadStream<BlockingRuntime>,
     ) -> Self {
-        Self {
-            stream,
-            runtime,
-            is_ended: false,
-        }
+        Self { stream, runtime }
     }
 
     /// Returns the id of the file.
@@ -58,7 +54,6 @@ impl GridFsUploadStream {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     pub fn close(&mut self) -> io::Result<()> {
-        self.is_ended = true;
         self.runtime.block_on(self.stream.close())
     }
 
@@ -69,7 +64,6 @@ impl GridFsUploadStream {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     pub fn abort(&mut self) -> Result<()> {
-        self.is_ended = true;
         self.runtime.block_on(self.stream.abort())
     }
 }
@@ -88,9 +82,8 @@ impl Drop for GridFsUploadStream {
     fn drop(&mut self) {
         // Within `block_on` or `run_ready`, this function cannot wait. The drop of the inner stream
         // then starts a task that deletes the chunks.
-        if !self.is_ended && !self.runtime.is_busy_here() {
-            // A drop has no receiver for the error.
-            let _ = self.runtime.block_on(self.stream.abort());
+        if !self.runtime.is_busy_here() {
+            self.runtime.block_on(self.stream.abandon());
         }
     }
 }

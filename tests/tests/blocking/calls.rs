@@ -2,11 +2,16 @@
 
 use super::{connections, people, replica_set, standalone, until};
 use onionskin_blocking::{
-    Client, Run,
+    Client, GridFsUploadStream, Run,
     bson::{Document, doc},
     error::Error,
 };
 use onionskin_tests::compressors::with_compressors;
+use std::{
+    io::Write as _,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Returns the number of documents of a batch.
 fn documents(batch: &onionskin_blocking::RawBatch) -> usize {
@@ -72,5 +77,48 @@ fn pools_are_warmed_and_a_shutdown_can_be_immediate() -> Result<(), Error> {
     until("the closing of all sockets", || {
         connections(&deployment) == 0
     });
+    Ok(())
+}
+
+/// Opens an upload with this time limit, and stores its first chunk.
+fn upload(client: &Client, limit: Duration) -> Result<GridFsUploadStream, Error> {
+    let bucket = client.database("app").gridfs_bucket(None);
+    let mut upload = bucket.open_upload_stream("f").timeout(limit).run()?;
+    upload.write_all(&[1; 300 * 1024]).expect("taken");
+    upload.flush().expect("sent");
+    assert_eq!(chunks(client)?, 1);
+    Ok(upload)
+}
+
+fn chunks(client: &Client) -> Result<u64, Error> {
+    let chunks = client.database("app").collection::<Document>("fs.chunks");
+    chunks.count_documents(doc! {}).run()
+}
+
+#[test]
+fn the_drop_of_an_upload_has_its_own_time_limit() -> Result<(), Error> {
+    let deployment = standalone();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    // The chunks are deleted although the time limit of the stream has passed.
+    let limit = Duration::from_secs(2);
+    let late = upload(&client, limit)?;
+    thread::sleep(limit);
+    drop(late);
+    assert_eq!(chunks(&client)?, 0);
+    // Without a time limit of the stream, the drop does not wait for ever for a server that hangs.
+    let open = upload(&client, Duration::ZERO)?;
+    let hang = Duration::from_secs(60);
+    let data = doc! {
+        "failCommands": ["delete"], "blockConnection": true,
+        "blockTimeMS": i64::try_from(hang.as_millis()).expect("a number"),
+    };
+    let point = doc! {
+        "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data,
+    };
+    client.database("admin").run_command(point).run()?;
+    let began = Instant::now();
+    drop(open);
+    assert!(began.elapsed() < hang / 2, "{:?}", began.elapsed());
+    client.shutdown().immediate(true).run();
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! The streams of uploads.
 
 use super::{GridFsBucket, bucket::closed};
-use crate::{Execution, Runtime};
+use crate::{Execution, Runtime, client::EndCommand};
 use bson::{Bson, DateTime};
 use futures_io::AsyncWrite;
 use onionskin_core::{
     error::{Error, GridFsErrorKind},
     operation::{
-        ABANDON_LIMIT,
+        ABANDON_LIMIT, Abandoned, Program as _,
         gridfs::{GridFsUploadOptions, Upload},
     },
 };
@@ -153,6 +153,22 @@ impl<R: Runtime> GridFsUploadStream<R> {
     /// ```
     pub async fn abort(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_abort(context)).await
+    }
+
+    /// Deletes the chunks that were stored, as the drop of the stream does, and waits for that.
+    /// Afterwards the stream takes no more bytes. Nothing happens if the stream has ended, and
+    /// errors are ignored.
+    ///
+    /// The time limit of the stream does not apply. Instead, a command that runs and then the
+    /// deletion have five seconds each.
+    // For the crate `onionskin-blocking`, whose drop of a stream waits.
+    #[doc(hidden)]
+    pub async fn abandon(&mut self) {
+        self.leave_to_parent();
+        if let Some(run) = self.run.take() {
+            self.state = State::Failed;
+            give_up(run).await;
+        }
     }
 
     fn poll_abort(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -341,26 +357,39 @@ impl<R: Runtime> tokio::io::AsyncWrite for GridFsUploadStream<R> {
 impl<R: Runtime> Drop for GridFsUploadStream<R> {
     fn drop(&mut self) {
         self.leave_to_parent();
-        let Some(mut run) = self.run.take() else {
+        let Some(run) = self.run.take() else {
             return;
         };
         if !run.is_running() {
             // The drop of `run` deletes the chunks that were stored.
             return;
         }
-        // A command that runs could store chunks after their deletion, so it ends first.
-        run.program_mut().stop();
         let shared = self.bucket.client().shared();
-        let owned = shared.clone();
-        shared.spawn(async move {
-            let mut limit = pin!(owned.runtime.sleep(ABANDON_LIMIT));
-            poll_fn(|context| match run.poll_program(context) {
-                Poll::Ready(_) => Poll::Ready(()),
-                Poll::Pending => limit.as_mut().poll(context),
-            })
-            .await;
-            drop(run);
-        });
+        shared.spawn(give_up(run));
         shared.runtime.run_ready();
+    }
+}
+
+/// Gives up an upload that was not closed: deletes its chunks. A command that runs could store
+/// chunks after their deletion, so it ends first.
+async fn give_up<R: Runtime>(mut run: Execution<R, Upload>) {
+    if run.is_running() {
+        run.program_mut().stop();
+        let mut limit = pin!(run.runtime().sleep(ABANDON_LIMIT));
+        poll_fn(|context| match run.poll_program(context) {
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => limit.as_mut().poll(context),
+        })
+        .await;
+    }
+    run.stop();
+    let client = run.client().clone();
+    let rest = run.program_mut().abandon();
+    run.program_mut().leave();
+    match rest {
+        // A failed deletion has no receiver.
+        Abandoned::Run(command) => drop(EndCommand::new(&client, command).await),
+        Abandoned::Release(resources) => client.release_cursor(resources),
+        Abandoned::Nothing => {}
     }
 }
