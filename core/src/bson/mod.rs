@@ -11,14 +11,7 @@ pub use writer::DocumentWriter;
 /// for a fraction, and for a double of 9e15 or more in absolute value.
 #[must_use]
 pub fn integer(value: bson::RawBsonRef<'_>) -> Option<i64> {
-    if let Some(n) = value.as_i32() {
-        return Some(n.into());
-    }
-    if let Some(n) = value.as_i64() {
-        return Some(n);
-    }
-    let n = value.as_f64()?;
-    (n.fract() == 0.0 && n.abs() < 9e15).then_some(n as i64)
+    crate::error::integer(value)
 }
 
 /// Reads a field with an integer that a server sent as int32, int64 or double. Returns `None` if

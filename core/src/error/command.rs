@@ -1,7 +1,7 @@
 //! Errors that a server sent.
 
 use super::{
-    TopologyVersion, pick, shortened,
+    TopologyVersion, integer, pick, shortened,
     text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
 };
 use crate::text::printable;
@@ -119,15 +119,7 @@ pub(super) fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
 /// Returns an integer that the server sent as int32, int64 or double. Returns `None` if the value
 /// has another type, is not whole, or does not fit into an `i32`.
 pub(super) fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
-    let value = value?;
-    if let Some(n) = value.as_i32() {
-        return Some(n);
-    }
-    if let Some(n) = value.as_i64() {
-        return i32::try_from(n).ok();
-    }
-    let n = value.as_f64()?;
-    (n.fract() == 0.0 && n.abs() <= f64::from(i32::MAX)).then_some(n as i32)
+    i32::try_from(integer(value?)?).ok()
 }
 
 /// Returns a number of milliseconds that the server sent as int32, int64 or double. Returns `None`
@@ -159,7 +151,9 @@ mod tests {
             let reply = rawdoc! {
                 "ok": 1, "writeConcernError": concern, "baseBackoffMS": value,
             };
-            let write = crate::error::InsertManyError::from_reply(&reply).expect("it has an error");
+            let write = crate::error::InsertManyError::from_reply(&reply)
+                .expect("valid")
+                .expect("it has an error");
             assert_eq!(fault.base_backoff, write.base_backoff);
             fault.base_backoff.map(|base| base.as_millis())
         };

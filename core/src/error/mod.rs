@@ -40,7 +40,7 @@ pub use write::{
 };
 
 pub(crate) use {
-    fields::{MAX_FIELDS, pick},
+    fields::{MAX_FIELDS, counts, integer, pick},
     nesting::is_deeper,
     text::{cause_text, shortened},
 };

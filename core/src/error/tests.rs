@@ -6,7 +6,9 @@ use bson::rawdoc;
 #[test]
 fn a_write_errors_code_precedes_that_of_a_write_concern_error() {
     let code = |reply: &bson::RawDocument| {
-        let fault = InsertManyError::from_reply(reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(reply)
+            .expect("valid")
+            .expect("it has errors");
         Error::new(ErrorKind::InsertMany(fault)).code()
     };
     let statement = rawdoc! { "index": 0, "code": 11000, "errmsg": "E11000" };
@@ -29,7 +31,9 @@ fn each_error_kind_with_a_reply_returns_its_base_backoff() {
         "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
     };
     let fault = Box::new(CommandError::from_reply(&reply));
-    let write = InsertManyError::from_reply(&reply).expect("it has an error");
+    let write = InsertManyError::from_reply(&reply)
+        .expect("valid")
+        .expect("it has an error");
     let refused = |cause| ErrorKind::Authentication {
         mechanism: "SCRAM-SHA-256",
         message: String::new(),
@@ -146,7 +150,9 @@ fn a_duplicate_key_is_recognized_in_each_kind_of_reply() {
             errors.push(rawdoc! { "index": 0, "code": *code, "errmsg": "x" });
         }
         let reply = rawdoc! { "ok": 1, "writeErrors": errors };
-        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(&reply)
+            .expect("valid")
+            .expect("it has errors");
         Error::new(ErrorKind::InsertMany(fault))
     };
     assert!(write(&[11_000]).is_duplicate_key());

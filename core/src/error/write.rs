@@ -1,12 +1,12 @@
 //! Errors of writes that a server sent with `ok: 1`.
 
 use super::{
-    TopologyVersion,
+    Error, TopologyVersion,
     command::{number, positive_millis, text},
-    is_deeper, pick,
+    counts, is_deeper, pick,
     text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
 };
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{fmt, time::Duration};
 
 /// The maximum nesting depth of an `errInfo` that is kept. Converting a much deeper document to a
@@ -16,7 +16,7 @@ pub const MAX_DETAILS_DEPTH: usize = 200;
 /// The maximum size in bytes of an `errInfo` that is kept.
 pub const MAX_DETAILS_BYTES: usize = 1024 * 1024;
 
-/// The maximum number of write errors that are kept, of one reply and in the error of one
+/// The maximum number of write errors in one reply, and of those that are kept in the error of one
 /// `insert_many`.
 pub const MAX_WRITE_ERRORS: usize = 100_000;
 
@@ -25,7 +25,7 @@ pub const MAX_WRITE_ERRORS: usize = 100_000;
 #[non_exhaustive]
 pub struct IndexedWriteError {
     /// The index of the failed statement in the operation, from 0. For an `insert_many`, this is
-    /// the index of the document in the caller's list.
+    /// the index of the document in the caller's list. [`usize::MAX`] if the server sent no index.
     pub index: usize,
     /// The error code of the server, for example 11000 for a duplicate key. 0 if the server sent
     /// none.
@@ -68,10 +68,10 @@ impl IndexedWriteError {
     pub(crate) fn from_document(entry: &RawDocument) -> Self {
         let keys = ["index", "code", "codeName", "errmsg", "errInfo"];
         let [index, code, code_name, message, info] = pick(entry, keys);
-        // A place that is none must not be taken for the first one.
-        let place = |value| number(value).and_then(|i| usize::try_from(i).ok());
+        let index = number(index).and_then(|index| usize::try_from(index).ok());
         Self {
-            index: index.map_or(0, |value| place(Some(value)).unwrap_or(usize::MAX)),
+            // A place that is none must not be taken for the first one.
+            index: index.unwrap_or(usize::MAX),
             code: number(code).unwrap_or_default(),
             code_name: code_name
                 .and_then(|name| name.as_str())
@@ -136,42 +136,42 @@ pub struct InsertManyError {
 impl InsertManyError {
     /// Reads the write errors and the write concern error in the reply to a write. Returns `None`
     /// if the reply has neither.
-    #[must_use]
-    pub fn from_reply(reply: &RawDocument) -> Option<Self> {
-        let keys = [
-            "writeErrors",
-            "writeConcernError",
-            "n",
-            "topologyVersion",
-            "baseBackoffMS",
-        ];
-        let [errors, concern, written, version, backoff] = pick(reply, keys);
-        let concern = concern.and_then(|v| v.as_document());
-        let concern = concern.map(WriteConcernError::from_document);
-        let mut kept = Vec::new();
-        if let Some(array) = errors.and_then(|v| v.as_array()) {
-            // The exact size, because a list that grows takes twice its memory.
-            kept.reserve_exact(array.into_iter().take(MAX_WRITE_ERRORS).count());
-            let entries = array.into_iter().flatten().filter_map(|v| v.as_document());
-            kept.extend(
-                entries
-                    .take(MAX_WRITE_ERRORS)
-                    .map(IndexedWriteError::from_document),
-            );
+    ///
+    /// Fails with a protocol error if a field of these errors is of another type or occurs twice,
+    /// if a write error is no document, if there are more than [`MAX_WRITE_ERRORS`], and if `n` is
+    /// no count. An error that cannot be read must not become a success.
+    pub fn from_reply(reply: &RawDocument) -> Result<Option<Self>, Error> {
+        let (mut errors, mut concern) = (None, None);
+        for field in onionskin_bson::fields(reply) {
+            let field = field.map_err(|_| unreadable())?;
+            match field.name_bytes() {
+                b"writeErrors" => {
+                    let array = field.value().ok().and_then(|value| value.as_array());
+                    set_once(&mut errors, array)?;
+                }
+                b"writeConcernError" => {
+                    let document = field.value().ok().and_then(|value| value.as_document());
+                    set_once(&mut concern, document)?;
+                }
+                _ => {}
+            }
         }
-        if kept.is_empty() && concern.is_none() {
-            return None;
+        let errors = errors.map_or(Ok(Vec::new()), write_errors)?;
+        if errors.is_empty() && concern.is_none() {
+            return Ok(None);
         }
-        Some(Self {
-            write_errors: (!kept.is_empty()).then_some(kept),
-            write_concern_error: concern,
+        let [written] = counts(reply, ["n"])?;
+        let [version, backoff] = pick(reply, ["topologyVersion", "baseBackoffMS"]);
+        Ok(Some(Self {
+            write_errors: (!errors.is_empty()).then_some(errors),
+            write_concern_error: concern.map(WriteConcernError::from_document),
             more_write_concern_errors: Vec::new(),
-            written: number(written).map_or(0, i64::from),
+            written: i64::try_from(written).unwrap_or(i64::MAX),
             topology_version: version
                 .and_then(|v| v.as_document())
                 .and_then(TopologyVersion::from_document),
             base_backoff: positive_millis(backoff),
-        })
+        }))
     }
 
     /// Returns the failed statements.
@@ -267,6 +267,38 @@ impl fmt::Display for WriteFailure {
     }
 }
 
+/// Stores the value of a field. Fails if the value is missing, or if the field was found before.
+fn set_once<T>(found: &mut Option<T>, value: Option<T>) -> Result<(), Error> {
+    match (&found, value) {
+        (None, Some(value)) => {
+            *found = Some(value);
+            Ok(())
+        }
+        _ => Err(unreadable()),
+    }
+}
+
+fn write_errors(array: &RawArray) -> Result<Vec<IndexedWriteError>, Error> {
+    // The exact size, because a list that grows takes twice its memory.
+    let count = array.into_iter().take(MAX_WRITE_ERRORS + 1).count();
+    if count > MAX_WRITE_ERRORS {
+        return Err(unreadable());
+    }
+    let mut errors = Vec::with_capacity(count);
+    for entry in array {
+        let entry = entry.ok().and_then(|entry| entry.as_document());
+        errors.push(IndexedWriteError::from_document(
+            entry.ok_or_else(unreadable)?,
+        ));
+    }
+    Ok(errors)
+}
+
+#[cold]
+fn unreadable() -> Error {
+    Error::protocol("the errors in the reply to a write cannot be read")
+}
+
 fn concern_text(error: &WriteConcernError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let WriteConcernError { message, code, .. } = error;
     write!(f, "write concern not met: {message} (code {code})")
@@ -283,7 +315,7 @@ fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
 mod tests {
     use super::*;
     use crate::error::{Error, ErrorKind};
-    use bson::rawdoc;
+    use bson::{RawArrayBuf, cstr, rawdoc};
 
     #[test]
     fn the_texts_and_details_of_a_write_failure_are_bounded() {
@@ -297,7 +329,7 @@ mod tests {
         let fault = InsertManyError::from_reply(&rawdoc! {
             "ok": 1, "writeErrors": [statement], "writeConcernError": concern,
         });
-        let fault = fault.expect("it has errors");
+        let fault = fault.expect("valid").expect("it has errors");
         let concern = fault.write_concern_error.as_ref().expect("it has one");
         assert_eq!(concern.message.len(), MAX_MESSAGE_TEXT_BYTES);
         assert_eq!(concern.code_name.len(), MAX_NAME_BYTES);
@@ -310,12 +342,42 @@ mod tests {
     }
 
     #[test]
-    fn write_errors_beyond_the_maximum_number_are_dropped() {
-        let entries = (0..=MAX_WRITE_ERRORS).map(|_| rawdoc! {});
-        let array = bson::RawArrayBuf::from_iter(entries);
-        let fault = InsertManyError::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
+    fn more_write_errors_than_a_command_has_statements_are_refused() {
+        let read = |number: usize| {
+            let array = RawArrayBuf::from_iter((0..number).map(|_| rawdoc! {}));
+            InsertManyError::from_reply(&rawdoc! { "ok": 1, "writeErrors": array })
+        };
+        let fault = read(MAX_WRITE_ERRORS).expect("as many as permitted");
         let fault = fault.expect("it has errors");
         assert_eq!(fault.errors().len(), MAX_WRITE_ERRORS);
+        assert_eq!(fault.errors()[0].index, usize::MAX, "not the first one");
+        assert!(read(MAX_WRITE_ERRORS + 1).is_err());
+    }
+
+    #[test]
+    fn write_errors_that_cannot_be_read_are_a_protocol_error() {
+        let entry = rawdoc! { "index": 0, "code": 1 };
+        let mut twice = rawdoc! { "ok": 1, "writeErrors": [] };
+        twice.append(
+            cstr!("writeErrors"),
+            RawArrayBuf::from_iter([entry.clone()]),
+        );
+        for reply in [
+            rawdoc! { "ok": 1, "writeErrors": { "0": entry.clone() } },
+            rawdoc! { "ok": 1, "writeErrors": [5] },
+            rawdoc! { "ok": 1, "writeErrors": [entry.clone(), 5] },
+            rawdoc! { "ok": 1, "writeConcernError": "x" },
+            rawdoc! { "ok": 1, "writeConcernError": RawBsonRef::Null },
+            rawdoc! { "ok": 1, "n": "1", "writeErrors": [entry.clone()] },
+            twice,
+        ] {
+            let read = InsertManyError::from_reply(&reply);
+            let error = read.expect_err("it is malformed");
+            let is_protocol = matches!(error.kind(), ErrorKind::InvalidResponse { .. });
+            assert!(is_protocol, "{reply:?}: {error:?}");
+        }
+        let none = InsertManyError::from_reply(&rawdoc! { "ok": 1, "writeErrors": [] });
+        assert_eq!(none, Ok(None));
     }
 
     #[test]
@@ -325,12 +387,14 @@ mod tests {
             "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "E11000 duplicate key" }],
             "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
         };
-        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(&reply)
+            .expect("valid")
+            .expect("it has errors");
         assert_eq!(fault.errors()[0].index, 1);
         assert_eq!(fault.write_concern_error.as_ref().map(|w| w.code), Some(64));
         assert_eq!(
             InsertManyError::from_reply(&rawdoc! { "ok": 1, "n": 1 }),
-            None
+            Ok(None)
         );
     }
 
@@ -341,7 +405,9 @@ mod tests {
             "writeErrors": [{ "index": 0, "code": 11000, "codeName": "DuplicateKey" }],
             "writeConcernError": { "code": 64 },
         };
-        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(&reply)
+            .expect("valid")
+            .expect("it has errors");
         let error = Error::new(ErrorKind::InsertMany(fault.clone())).of_one_write();
         let ErrorKind::Write(WriteFailure::WriteError(write)) = error.kind() else {
             panic!("{error:?}");
@@ -353,7 +419,9 @@ mod tests {
         assert_eq!(error.write_errors(), Some(&fault));
 
         let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 64 } };
-        let fault = InsertManyError::from_reply(&reply).expect("it has an error");
+        let fault = InsertManyError::from_reply(&reply)
+            .expect("valid")
+            .expect("it has an error");
         let error = Error::new(ErrorKind::InsertMany(fault)).of_one_write();
         assert!(
             matches!(error.kind(), ErrorKind::Write(WriteFailure::WriteConcernError(concern))

@@ -28,8 +28,7 @@ impl Assessment {
     /// Reads the reply to a command of this kind. `known` is the `$clusterTime` of the command.
     pub(crate) fn new(reply: &RawDocument, kind: CommandKind, known: Option<&ClusterTime>) -> Self {
         let mut ok = false;
-        let mut has_write_errors = false;
-        let mut has_concern_error = false;
+        let mut reports_writes = false;
         // The loop keeps references only, so that repeated keys in a reply cause no further copies.
         let mut label_names = None;
         let mut newest = None;
@@ -40,8 +39,11 @@ impl Assessment {
             let name = field.name_bytes();
             // The values of other fields are not read.
             match name {
-                b"ok" | b"writeErrors" | b"writeConcernError" | b"errorLabels"
-                | b"$clusterTime" => {}
+                b"ok" | b"errorLabels" | b"$clusterTime" => {}
+                b"writeErrors" | b"writeConcernError" => {
+                    reports_writes = true;
+                    continue;
+                }
                 _ => continue,
             }
             let Ok(value) = field.value() else {
@@ -51,10 +53,6 @@ impl Assessment {
                 // Servers send this value.
                 (b"ok", RawBsonRef::Double(1.0)) => ok = true,
                 (b"ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
-                (b"writeErrors", RawBsonRef::Array(errors)) => {
-                    has_write_errors = !errors.is_empty();
-                }
-                (b"writeConcernError", RawBsonRef::Document(_)) => has_concern_error = true,
                 (b"errorLabels", RawBsonRef::Array(names)) => label_names = Some(names),
                 (b"$clusterTime", RawBsonRef::Document(time))
                     if ClusterTime::is_newer(time, known) =>
@@ -69,20 +67,16 @@ impl Assessment {
         let result = if !ok {
             let fault = CommandError::from_reply(reply);
             Err(Error::new(ErrorKind::Command(fault)).with_labels(&labels()))
-        } else if has_write_errors || has_concern_error {
-            match InsertManyError::from_reply(reply) {
-                None => Ok(()),
-                Some(fault) => {
-                    let error = Error::new(ErrorKind::InsertMany(fault)).with_labels(&labels());
-                    if kind.has_write_errors() {
-                        Err(error)
-                    } else {
-                        // The operation succeeds with this reply, so the error goes to the topology
-                        // only.
-                        for_topology = Some(error);
-                        Ok(())
-                    }
+        } else if reports_writes {
+            let error = |fault| Error::new(ErrorKind::InsertMany(fault)).with_labels(&labels());
+            match InsertManyError::from_reply(reply).map(|fault| fault.map(error)) {
+                Ok(Some(error)) | Err(error) if kind.has_write_errors() => Err(error),
+                // The operation succeeds with this reply, so the error goes to the topology only.
+                Ok(error) => {
+                    for_topology = error;
+                    Ok(())
                 }
+                Err(_) => Ok(()),
             }
         } else {
             Ok(())
@@ -126,7 +120,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Label;
+    use crate::error::{Label, MAX_FIELDS};
     use bson::rawdoc;
 
     fn assess(reply: &RawDocument, kind: CommandKind) -> Assessment {
@@ -156,6 +150,34 @@ mod tests {
         assert!(error.has_label(&Label::RetryableWriteError));
         assert!(error.has_label(&Label::from_name("X")));
         assert_eq!(error.code(), Some(91));
+    }
+
+    #[test]
+    fn errors_of_a_write_that_cannot_be_read_fail_it() {
+        let errors = || bson::RawArrayBuf::from_iter([rawdoc! { "index": 0, "code": 11_000 }]);
+        let mut late = rawdoc! { "ok": 1 };
+        for _ in 0..MAX_FIELDS {
+            late.append(bson::cstr!("x"), 1);
+        }
+        late.append(bson::cstr!("writeErrors"), errors());
+        let error = assess(&late, CommandKind::Write).result;
+        assert_eq!(error.expect_err("it failed").code(), Some(11_000));
+        let mut twice = rawdoc! { "ok": 1, "writeErrors": [] };
+        twice.append(bson::cstr!("writeErrors"), errors());
+        for reply in [
+            rawdoc! { "ok": 1, "writeErrors": {} },
+            rawdoc! { "ok": 1, "writeErrors": [5] },
+            rawdoc! { "ok": 1, "writeConcernError": "x" },
+            twice,
+        ] {
+            for kind in [CommandKind::Write, CommandKind::RetryableWrite] {
+                let error = assess(&reply, kind).result.expect_err("it is malformed");
+                let is_protocol = matches!(error.kind(), ErrorKind::InvalidResponse { .. });
+                assert!(is_protocol, "{error:?}");
+            }
+            // The application reads the reply to its own command.
+            assert!(assess(&reply, CommandKind::Run).result.is_ok());
+        }
     }
 
     #[test]

@@ -247,7 +247,9 @@ mod tests {
     }
 
     fn write(reply: RawDocumentBuf) -> Error {
-        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(&reply)
+            .expect("valid")
+            .expect("it has errors");
         Error::new(ErrorKind::InsertMany(fault))
     }
 

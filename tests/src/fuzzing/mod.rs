@@ -145,7 +145,7 @@ pub fn message(rest: &[u8]) {
         assert!(message.sections().count() <= MAX_SEQUENCES + 1);
         let error = ErrorKind::Command(CommandError::from_reply(message.body));
         assert_bounded(&error.into(), message.body);
-        if let Some(fault) = InsertManyError::from_reply(message.body) {
+        if let Ok(Some(fault)) = InsertManyError::from_reply(message.body) {
             assert!(fault.errors().len() <= MAX_WRITE_ERRORS);
             assert_bounded(&ErrorKind::InsertMany(fault).into(), message.body);
         }

@@ -325,7 +325,9 @@ mod tests {
     }
 
     fn fault_of(reply: &RawDocument) -> Error {
-        let fault = InsertManyError::from_reply(reply).expect("it has errors");
+        let fault = InsertManyError::from_reply(reply)
+            .expect("valid")
+            .expect("it has errors");
         Error::new(ErrorKind::InsertMany(fault))
     }
 

@@ -145,7 +145,8 @@ fn a_write_concern_error_with_a_stale_topology_version_is_ignored() {
             "ok": 1, "writeConcernError": { "code": 10107, "errmsg": "no longer primary" },
             "topologyVersion": { "processId": ObjectId::from_bytes([1; 12]), "counter": counter },
         });
-        Error::new(ErrorKind::InsertMany(fault.expect("it has errors")))
+        let fault = fault.expect("valid").expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault))
     };
     let mut bench = streamed();
     bench.connected(1, &versioned(2));

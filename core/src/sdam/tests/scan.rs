@@ -406,7 +406,9 @@ fn set_of_two() -> Bench {
 
 fn shut_down_in_write_concern() -> Error {
     let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "x" } };
-    let fault = InsertManyError::from_reply(&reply).expect("it has an error");
+    let fault = InsertManyError::from_reply(&reply)
+        .expect("valid")
+        .expect("it has an error");
     Error::new(ErrorKind::InsertMany(fault))
 }
 

@@ -90,7 +90,7 @@ impl Failure {
             }),
             Cause::Nonsense => Error::protocol("not a message"),
             Cause::Reply(reply) => Error::new(if is_ok(reply) {
-                ErrorKind::InsertMany(InsertManyError::from_reply(reply)?)
+                ErrorKind::InsertMany(InsertManyError::from_reply(reply).ok()??)
             } else {
                 ErrorKind::Command(CommandError::from_reply(reply))
             })

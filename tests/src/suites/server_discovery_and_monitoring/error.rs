@@ -77,7 +77,7 @@ fn overload(phase: Phase, error: Error) -> Error {
 fn command_error(reply: Option<&Value>) -> Result<Option<Error>, String> {
     let reply = raw(&document(reply.ok_or("a command without response")?)?)?;
     if onionskin_core::bson::is_ok(&reply) {
-        let fault = InsertManyError::from_reply(&reply);
+        let fault = InsertManyError::from_reply(&reply).map_err(|error| error.to_string())?;
         return Ok(fault.map(|fault| Error::new(ErrorKind::InsertMany(fault))));
     }
     let fault = CommandError::from_reply(&reply);

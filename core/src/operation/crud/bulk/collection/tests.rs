@@ -30,7 +30,9 @@ fn sent(is_ordered: bool) -> CollectionBulkWrite {
 }
 
 fn write_error(reply: &RawDocumentBuf) -> Error {
-    let fault = InsertManyError::from_reply(reply).expect("it has errors");
+    let fault = InsertManyError::from_reply(reply)
+        .expect("valid")
+        .expect("it has errors");
     Error::new(ErrorKind::InsertMany(fault))
 }
 
