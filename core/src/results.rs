@@ -31,8 +31,7 @@ pub struct UpdateResult {
     pub matched_count: u64,
     /// The number of documents that were changed.
     pub modified_count: u64,
-    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted, or if
-    /// the reply has no `_id` that can be decoded.
+    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted.
     pub upserted_id: Option<Bson>,
 }
 

@@ -56,10 +56,7 @@ impl Decode for Updated {
     type Output = UpdateResult;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<UpdateResult, Error> {
-        Ok(exchange
-            .reply()
-            .map(UpdateResult::from_reply)
-            .unwrap_or_default())
+        UpdateResult::from_exchange(exchange)
     }
 }
 
@@ -72,10 +69,7 @@ impl Decode for Deleted {
     type Output = DeleteResult;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<DeleteResult, Error> {
-        Ok(exchange
-            .reply()
-            .map(DeleteResult::from_reply)
-            .unwrap_or_default())
+        DeleteResult::from_exchange(exchange)
     }
 }
 

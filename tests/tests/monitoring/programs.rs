@@ -194,8 +194,7 @@ impl Program for Commit {
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<UpdateResult> {
-        let reply = exchange.reply().expect("it came");
-        Step::Done(Ok(UpdateResult::from_reply(reply)))
+        Step::Done(UpdateResult::from_exchange(exchange))
     }
 
     fn handle_error(&mut self, error: Error) -> Step<UpdateResult> {

@@ -1,11 +1,10 @@
 //! The errors of several commands of one operation, merged into one error of bounded size.
 
 use crate::{
-    bson::decode_document,
-    error::{Error, IndexedWriteError, Label, Labels, WriteConcernError},
+    error::{IndexedWriteError, Label, Labels, WriteConcernError},
     wire::MAX_MESSAGE_BYTES,
 };
-use bson::{Bson, RawDocument, RawDocumentBuf};
+use bson::RawDocumentBuf;
 
 /// The largest total size of texts and details in the merged errors of all batches, in bytes. A
 /// server chooses the number of batches by its `maxWriteBatchSize`, so a limit per reply is not
@@ -48,36 +47,6 @@ impl MergedBytes {
             self.0 += bytes;
         }
         has_room
-    }
-}
-
-/// The total size of the upserted `_id`s that all replies have given, in bytes. They come from the
-/// statements that were sent, or are made by the server and then are small.
-#[derive(Debug)]
-pub(super) struct UpsertedBytes {
-    used: usize,
-    most: usize,
-}
-
-impl UpsertedBytes {
-    /// Returns the bound for statements of this total size.
-    pub(super) const fn of_statements(bytes: usize) -> Self {
-        Self {
-            used: 0,
-            most: bytes.saturating_add(MAX_MERGED_BYTES),
-        }
-    }
-
-    /// Decodes the `_id` of an upserted document. Fails without one, and beyond the bound.
-    pub(super) fn decode(&mut self, upserted: &RawDocument) -> Result<Bson, Error> {
-        self.used = self.used.saturating_add(upserted.as_bytes().len());
-        let id = match self.used <= self.most {
-            true => decode_document(upserted)
-                .ok()
-                .and_then(|mut entry| entry.remove("_id")),
-            false => None,
-        };
-        id.ok_or_else(|| Error::protocol("an upserted `_id` is missing or is too large"))
     }
 }
 

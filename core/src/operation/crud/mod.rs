@@ -14,6 +14,7 @@ mod results;
 mod schema;
 mod search;
 mod stored;
+mod upserted;
 mod watch;
 mod write;
 

@@ -2,12 +2,12 @@
 
 use super::{
     Defaults, DeleteOptions, InsertOneOptions, ReplaceOptions, SharedNamespace,
-    UpdateModifications, UpdateOptions,
+    UpdateModifications, UpdateOptions, upserted::Upserted,
 };
 use crate::{
-    bson::{DocumentWriter, decode_document, integer_field},
-    error::{BsonError, Error, ErrorKind},
-    operation::{Command, CommandKind},
+    bson::DocumentWriter,
+    error::{BsonError, Error, ErrorKind, counts},
+    operation::{Command, CommandKind, Exchange},
     options::{OptionValue, Place},
     results::{DeleteResult, UpdateResult},
     wire::MAX_MESSAGE_BYTES,
@@ -16,35 +16,37 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, oid::ObjectId};
 use serde::Serialize;
 
 impl UpdateResult {
-    /// Reads the reply to an `update` of one statement.
-    #[must_use]
-    pub fn from_reply(reply: &RawDocument) -> Self {
-        let upserted = reply.get_array("upserted").ok();
-        let upserted = upserted.and_then(|upserted| upserted.get_document(0).ok());
-        let upserted_id = upserted.and_then(|first| decode_document(first).ok()?.remove("_id"));
-        let matched = count(reply, "n");
-        Self {
-            matched_count: matched - u64::from(upserted.is_some()).min(matched),
-            modified_count: count(reply, "nModified"),
+    /// Reads the reply to an `update` of one statement. Without a reply, because the write is
+    /// unacknowledged, all counts are zero.
+    ///
+    /// Fails if a count or the upserted `_id` is malformed. The `_id` may exceed the statement by
+    /// 1 MiB, because a server sends an `_id` that the statement has, or a small one.
+    pub fn from_exchange(exchange: &Exchange) -> Result<Self, Error> {
+        let sent = exchange.portion().map_or(0, |portion| portion.bytes);
+        let reply = exchange.reply();
+        reply.map_or_else(|| Ok(Self::default()), |reply| Self::read(reply, sent))
+    }
+
+    /// Reads the reply to a statement of this size.
+    pub(crate) fn read(reply: &RawDocument, sent: usize) -> Result<Self, Error> {
+        let [matched, modified_count] = counts(reply, ["n", "nModified"])?;
+        let upserted_id = Upserted::of_statements(sent).in_reply(reply, 1)?.remove(&0);
+        Ok(Self {
+            matched_count: matched.saturating_sub(upserted_id.is_some().into()),
+            modified_count,
             upserted_id,
-        }
+        })
     }
 }
 
 impl DeleteResult {
-    /// Reads the reply to a `delete`.
-    #[must_use]
-    pub fn from_reply(reply: &RawDocument) -> Self {
-        Self {
-            deleted_count: count(reply, "n"),
-        }
+    /// Reads the reply to a `delete`. Without a reply, because the write is unacknowledged, the
+    /// count is zero. Fails if the count is malformed.
+    pub fn from_exchange(exchange: &Exchange) -> Result<Self, Error> {
+        let counts = exchange.reply().map(|reply| counts(reply, ["n"]));
+        let [deleted_count] = counts.transpose()?.unwrap_or_default();
+        Ok(Self { deleted_count })
     }
-}
-
-fn count(reply: &RawDocument, key: &str) -> u64 {
-    integer_field(reply, key)
-        .and_then(|n| u64::try_from(n).ok())
-        .unwrap_or(0)
 }
 
 /// Encodes a document to insert at the end of `documents`, and returns its `_id`, which becomes the
@@ -246,17 +248,29 @@ mod tests {
     fn an_upsert_is_not_counted_as_a_match() {
         let reply =
             rawdoc! { "ok": 1, "n": 1, "nModified": 0, "upserted": [{ "index": 0, "_id": 5 }] };
-        let result = UpdateResult::from_reply(&reply);
+        let result = UpdateResult::read(&reply, 0).expect("valid");
         assert_eq!((result.matched_count, result.modified_count), (0, 0));
         assert_eq!(result.upserted_id, Some(Bson::Int32(5)));
 
-        // Also if the id cannot be decoded.
-        let mut bytes = rawdoc! { "n": 1, "upserted": [{ "_id": true }] }.into_bytes();
+        let mut bytes = rawdoc! { "n": 1, "upserted": [{ "index": 0, "_id": true }] }.into_bytes();
         let boolean = bytes.len() - 4;
         bytes[boolean] = 2;
         let reply = RawDocumentBuf::from_bytes(bytes).expect("its size is right");
-        let result = UpdateResult::from_reply(&reply);
-        assert_eq!((result.matched_count, result.upserted_id), (0, None));
+        assert!(UpdateResult::read(&reply, 0).is_err(), "it has no such id");
+    }
+
+    #[test]
+    fn a_malformed_reply_to_an_update_is_no_success() {
+        for reply in [
+            rawdoc! { "ok": 1, "n": 1, "upserted": [{ "index": 0 }] },
+            rawdoc! { "ok": 1, "n": 1, "upserted": "x" },
+            rawdoc! { "ok": 1, "n": -1 },
+            rawdoc! { "ok": 1, "n": 1, "nModified": "1" },
+        ] {
+            let error = UpdateResult::read(&reply, 0).expect_err("it is malformed");
+            let is_protocol = matches!(error.kind(), ErrorKind::InvalidResponse { .. });
+            assert!(is_protocol, "{error:?}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ use super::{
     Command,
     crud::{self, Defaults, DeleteOptions, SharedNamespace},
 };
-use crate::error::{Error, GridFsErrorKind, GridFsFileIdentifier};
+use crate::error::{Error, GridFsErrorKind, GridFsFileIdentifier, counts};
 use bson::{Document, RawDocument};
 use std::sync::Arc;
 
@@ -110,7 +110,8 @@ fn not_found(identifier: GridFsFileIdentifier) -> Error {
 }
 
 /// True if a write has affected a document. An unacknowledged write has no reply, and counts as
-/// one that has.
-fn has_affected(reply: Option<&RawDocument>) -> bool {
-    reply.is_none_or(|reply| crate::bson::integer_field(reply, "n").is_some_and(|n| n > 0))
+/// one that has. Fails if the count of the reply is malformed.
+fn has_affected(reply: Option<&RawDocument>) -> Result<bool, Error> {
+    let counts = reply.map(|reply| counts(reply, ["n"])).transpose()?;
+    Ok(counts.is_none_or(|[affected]| affected > 0))
 }

@@ -164,7 +164,10 @@ impl Program for Removal {
             Stage::Finding => self.on_found(exchange),
             Stage::Files => {
                 if self.cursor.is_none() {
-                    self.has_found = has_affected(exchange.reply());
+                    match has_affected(exchange.reply()) {
+                        Ok(has_found) => self.has_found = has_found,
+                        Err(error) => return Step::Done(Err(error)),
+                    }
                 }
                 // Without a file there can be chunks of an upload that has failed.
                 self.delete_chunks()

@@ -66,8 +66,9 @@ impl Program for Renaming {
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<()> {
         Step::Done(match has_affected(exchange.reply()) {
-            true => Ok(()),
-            false => Err(not_found(self.target.clone())),
+            Ok(true) => Ok(()),
+            Ok(false) => Err(not_found(self.target.clone())),
+            Err(error) => Err(error),
         })
     }
 }

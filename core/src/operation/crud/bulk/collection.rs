@@ -4,7 +4,8 @@
 use super::{
     super::{
         BulkWriteOptions, Defaults, SharedNamespace,
-        merge::{MergedBytes, UpsertedBytes, add_labels},
+        merge::{MergedBytes, add_labels},
+        upserted::Upserted,
     },
     WriteModel,
     models::Kind,
@@ -12,8 +13,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    bson::integer_field,
-    error::{BulkWriteError, Error, ErrorKind, InsertManyError, Label, Labels},
+    error::{BulkWriteError, Error, ErrorKind, InsertManyError, Label, Labels, counts},
     operation::{Command, CommandKind, Exchange, Portion, Program, Step},
     options::Place,
     results::BulkWriteResult,
@@ -70,7 +70,7 @@ pub struct CollectionBulkWrite {
     /// The server of the first error.
     server: Option<Address>,
     merged: MergedBytes,
-    upserted: UpsertedBytes,
+    upserted: Upserted,
     /// True if a statement is known to have succeeded.
     has_success: bool,
 }
@@ -86,27 +86,18 @@ struct BatchResult {
 }
 
 impl BatchResult {
-    /// Reads the results of a command with this number of statements. Fails for an upserted
-    /// document that belongs to none of them, and beyond the bound of memory.
+    /// Reads the results of a command with this number of statements. Fails for malformed counts
+    /// and upserted documents.
     fn from_reply(
         reply: &RawDocument,
         statements: usize,
-        bytes: &mut UpsertedBytes,
+        upserted: &mut Upserted,
     ) -> Result<Self, Error> {
-        let count = |key| integer_field(reply, key).and_then(|n| u64::try_from(n).ok());
-        let invalid = || Error::protocol("an upserted document has no valid index");
-        let mut upserted = BTreeMap::new();
-        for entry in reply.get_array("upserted").into_iter().flatten() {
-            let entry = entry.ok().and_then(|entry| entry.as_document());
-            let entry = entry.ok_or_else(invalid)?;
-            let index = integer_field(entry, "index").and_then(|at| usize::try_from(at).ok());
-            let index = index.filter(|&at| at < statements).ok_or_else(invalid)?;
-            upserted.insert(index, bytes.decode(entry)?);
-        }
+        let [n, modified] = counts(reply, ["n", "nModified"])?;
         Ok(Self {
-            n: count("n").unwrap_or(0),
-            modified: count("nModified").unwrap_or(0),
-            upserted,
+            n,
+            modified,
+            upserted: upserted.in_reply(reply, statements)?,
         })
     }
 }
@@ -137,7 +128,7 @@ impl CollectionBulkWrite {
             .iter()
             .map(|group| group.statements.size_bytes());
         Ok(Self {
-            upserted: UpsertedBytes::of_statements(sizes.sum()),
+            upserted: Upserted::of_statements(sizes.sum()),
             namespace,
             options,
             defaults,

@@ -14,12 +14,14 @@ pub use models::{
 
 use super::{
     BulkWriteOptions, Defaults,
-    merge::{MergedBytes, UpsertedBytes, add_labels},
+    merge::{MergedBytes, add_labels},
+    upserted::Upserted,
 };
 use crate::{
     bson::integer_field,
     error::{
         BulkWriteError, Error, ErrorKind, IndexedWriteError, Label, Labels, PartialBulkWriteResult,
+        counts,
     },
     operation::{
         Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
@@ -75,7 +77,7 @@ pub struct BulkWrite<O> {
     result: VerboseBulkWriteResult,
     failures: BulkWriteError,
     merged: MergedBytes,
-    upserted: UpsertedBytes,
+    upserted: Upserted,
     /// True if an operation is known to have succeeded.
     has_success: bool,
     output: PhantomData<fn() -> O>,
@@ -112,7 +114,7 @@ impl<O> BulkWrite<O> {
         }
         let operations = OperationList::new(encoded.operations);
         Ok(Self {
-            upserted: UpsertedBytes::of_statements(operations.size_bytes()),
+            upserted: Upserted::of_statements(operations.size_bytes()),
             operations,
             kinds: encoded.kinds,
             ids: encoded.ids,
@@ -216,7 +218,7 @@ impl<O> BulkWrite<O> {
             self.failures.write_errors.insert(index, error.into());
             return Ok(());
         }
-        let count = |key| u64::try_from(integer_field(entry, key).unwrap_or(0)).unwrap_or(0);
+        let [n, modified_count] = counts(entry, ["n", "nModified"])?;
         let results = &mut self.result;
         match self.kinds.get(index) {
             Some(Kind::Insert) => {
@@ -226,19 +228,15 @@ impl<O> BulkWrite<O> {
                     .insert(index, InsertOneResult::new(id));
             }
             Some(Kind::Update) => {
-                let upserted = entry.get_document("upserted").ok();
-                let upserted = upserted.map(|upserted| self.upserted.decode(upserted));
-                let upserted = upserted.transpose()?;
                 let updated = UpdateResult {
-                    matched_count: count("n"),
-                    modified_count: count("nModified"),
-                    upserted_id: upserted,
+                    matched_count: n,
+                    modified_count,
+                    upserted_id: self.upserted.in_result(entry)?,
                 };
                 results.update_results.insert(index, updated);
             }
             Some(Kind::Delete) => {
-                let deleted_count = count("n");
-                let deleted = DeleteResult { deleted_count };
+                let deleted = DeleteResult { deleted_count: n };
                 results.delete_results.insert(index, deleted);
             }
             None => {}

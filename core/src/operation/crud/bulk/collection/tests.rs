@@ -74,9 +74,9 @@ fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
 
 /// Returns a reply to the first command, as it is held until it is not retried.
 fn held(reply: &RawDocumentBuf) -> Held {
-    let mut bytes = UpsertedBytes::of_statements(0);
+    let mut upserted = Upserted::of_statements(0);
     Held {
-        result: BatchResult::from_reply(reply, 2, &mut bytes),
+        result: BatchResult::from_reply(reply, 2, &mut upserted),
         error: write_error(reply),
     }
 }
@@ -103,21 +103,14 @@ fn the_results_of_an_attempt_survive_the_error_of_its_retry() {
 }
 
 #[test]
-fn upserted_ids_belong_to_statements_and_have_a_bound() {
-    let read = |index: i32, bytes: &mut UpsertedBytes| {
-        let entry = rawdoc! { "index": index, "_id": "x".repeat(1_000_000) };
-        let reply = rawdoc! { "ok": 1, "n": 1, "upserted": [entry] };
-        BatchResult::from_reply(&reply, 1, bytes)
-    };
-    let mut bytes = UpsertedBytes::of_statements(0);
-    assert!(
-        read(1, &mut bytes).is_err(),
-        "the command has one statement"
-    );
-    let accepted = (0..100).take_while(|_| read(0, &mut bytes).is_ok());
-    assert_eq!(
-        accepted.count(),
-        47,
-        "48,000,000 bytes with those of the documents"
-    );
+fn a_reply_with_malformed_results_is_no_success() {
+    for reply in [
+        rawdoc! { "ok": 1, "n": "2" },
+        rawdoc! { "ok": 1, "n": -1 },
+        rawdoc! { "ok": 1, "n": 2, "upserted": { "0": 1 } },
+    ] {
+        let mut upserted = Upserted::of_statements(0);
+        let result = BatchResult::from_reply(&reply, 2, &mut upserted);
+        assert!(result.is_err(), "{reply:?}");
+    }
 }
