@@ -50,7 +50,7 @@ fn documents(exchange: &Exchange) -> Vec<u8> {
 }
 
 /// Starts a command of a program and runs it until its exchange begins.
-fn next_exchange<P: Program>(
+pub(super) fn next_exchange<P: Program>(
     world: &mut World,
     runner: &mut Runner<P>,
     step: Step<P::Output>,
@@ -92,7 +92,7 @@ fn begin<P: Program>(
 }
 
 /// Answers the command of an exchange, and returns the next step of the program.
-fn answer<P: Program>(
+pub(super) fn answer<P: Program>(
     world: &mut World,
     runner: &mut Runner<P>,
     mut exchange: Exchange,

@@ -12,6 +12,7 @@ mod aggregates;
 mod announced_features;
 mod balanced;
 mod batches;
+mod bulk_replies;
 mod change_streams;
 mod cluster_times;
 mod costly_authentication;

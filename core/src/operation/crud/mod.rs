@@ -4,6 +4,7 @@ mod aggregate;
 mod bulk;
 mod change_event;
 mod find_and_modify;
+mod held;
 mod insert;
 mod merge;
 mod names;

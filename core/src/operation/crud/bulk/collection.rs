@@ -4,6 +4,7 @@
 use super::{
     super::{
         BulkWriteOptions, Defaults, SharedNamespace,
+        held::Held,
         merge::{MergedBytes, add_labels},
         upserted::Upserted,
     },
@@ -63,7 +64,7 @@ pub struct CollectionBulkWrite {
     is_in_transaction: bool,
     /// The last reply with write errors or a write concern error, until its command is known not to
     /// be retried, or a retry has succeeded.
-    held: Option<Held>,
+    held: Option<Held<BatchResult>>,
     result: BulkWriteResult,
     failures: BulkWriteError,
     labels: Labels,
@@ -100,13 +101,6 @@ impl BatchResult {
             upserted: upserted.in_reply(reply, statements)?,
         })
     }
-}
-
-/// A reply with write errors or a write concern error.
-#[derive(Debug)]
-struct Held {
-    result: Result<BatchResult, Error>,
-    error: Error,
 }
 
 impl CollectionBulkWrite {
@@ -307,7 +301,7 @@ impl CollectionBulkWrite {
         }
         add_labels(&mut self.labels, error.labels());
         self.server = self.server.take().or_else(|| error.server().cloned());
-        let held = self.held.take().map(|held| held.result);
+        let held = self.held.take().map(|held| held.results);
         self.add(held.transpose()?.unwrap_or_default(), &failed);
         self.end_batch(&failed);
         Ok(())
@@ -391,17 +385,10 @@ impl Program for CollectionBulkWrite {
     }
 
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
-        let (Some(error), Some(reply)) = (exchange.write_error(), exchange.reply()) else {
-            return;
-        };
-        // The error of the first attempt is raised if a later one has written nothing (RW-P3).
-        if self.held.is_none() || !error.has_label(&Label::NoWritesPerformed) {
-            let statements = self.batch.documents;
-            self.held = Some(Held {
-                result: BatchResult::from_reply(reply, statements, &mut self.upserted),
-                error: error.clone(),
-            });
-        }
+        let statements = self.batch.documents;
+        Held::keep(&mut self.held, exchange, |reply| {
+            BatchResult::from_reply(reply, statements, &mut self.upserted)
+        });
     }
 
     fn handle_error(&mut self, error: Error) -> Step<BulkWriteResult> {

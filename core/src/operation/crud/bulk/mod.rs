@@ -3,6 +3,7 @@
 
 mod collection;
 mod models;
+mod results;
 mod statements;
 
 pub use collection::CollectionBulkWrite;
@@ -12,26 +13,19 @@ pub use models::{
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
 
-use super::{
-    BulkWriteOptions, Defaults,
-    merge::{MergedBytes, add_labels},
-    upserted::Upserted,
-};
+use super::{BulkWriteOptions, Defaults, held::Held, merge::MergedBytes, upserted::Upserted};
 use crate::{
-    bson::integer_field,
-    error::{
-        BulkWriteError, Error, ErrorKind, IndexedWriteError, Label, Labels, PartialBulkWriteResult,
-        counts,
-    },
+    error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult},
     operation::{
         Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
     },
     options::Place,
-    results::{DeleteResult, InsertOneResult, UpdateResult, VerboseBulkWriteResult},
+    results::VerboseBulkWriteResult,
     session::SessionId,
 };
-use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, RawDocument, oid::ObjectId};
 use models::{Encoded, Kind};
+use results::{Counts, FirstResults};
 use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
 /// The program of `bulk_write`. Each command sends as many operations as `maxWriteBatchSize` and
@@ -65,8 +59,9 @@ pub struct BulkWrite<O> {
     /// The results of the current batch; `None` before its reply.
     cursor: Option<Cursor>,
     /// A reply with a write concern error, until it is known that its command is not retried.
-    held: Option<Held>,
-    /// The number of failed operations in the current batch, as its reply states it.
+    held: Option<Held<FirstResults>>,
+    /// The number of failed operations in the current batch, as its reply states it. After the
+    /// results were read, at least as many operations are known to have failed.
     batch_errors: u64,
     /// The labels of the write concern errors.
     labels: Labels,
@@ -195,80 +190,23 @@ impl<O> BulkWrite<O> {
         Ok(command)
     }
 
-    /// Adds the sums of a batch.
-    fn add(&mut self, [inserted, matched, modified, upserted, deleted]: [i64; 5]) {
-        let sums = &mut self.result.summary;
-        let add = |sum: &mut i64, n: i64| *sum = sum.saturating_add(n);
-        add(&mut sums.inserted_count, inserted);
-        add(&mut sums.matched_count, matched);
-        add(&mut sums.modified_count, modified);
-        add(&mut sums.upserted_count, upserted);
-        add(&mut sums.deleted_count, deleted);
-    }
-
-    /// Notes the result of one operation.
-    fn note(&mut self, entry: &RawDocument) -> Result<(), Error> {
-        let index = integer_field(entry, "idx").and_then(|index| usize::try_from(index).ok());
-        let index = index.filter(|&index| index < self.batch.documents);
-        let missing = || Error::protocol("a result of the bulk write has no valid index");
-        let index = index.ok_or_else(missing)? + self.done.documents;
-        if integer_field(entry, "ok") != Some(1) {
-            let error = IndexedWriteError::from_document(entry);
-            let error = self.merged.bound_error(error);
-            self.failures.write_errors.insert(index, error.into());
-            return Ok(());
-        }
-        let [n, modified_count] = counts(entry, ["n", "nModified"])?;
-        let results = &mut self.result;
-        match self.kinds.get(index) {
-            Some(Kind::Insert) => {
-                let id = self.ids.get(&index).cloned().unwrap_or(Bson::Null);
-                results
-                    .insert_results
-                    .insert(index, InsertOneResult::new(id));
-            }
-            Some(Kind::Update) => {
-                let updated = UpdateResult {
-                    matched_count: n,
-                    modified_count,
-                    upserted_id: self.upserted.in_result(entry)?,
-                };
-                results.update_results.insert(index, updated);
-            }
-            Some(Kind::Delete) => {
-                let deleted = DeleteResult { deleted_count: n };
-                results.delete_results.insert(index, deleted);
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// Adds the results and the write concern error of a reply that was held.
-    fn add_held(&mut self, held: Held) -> Result<(), Error> {
-        if let ErrorKind::InsertMany(fault) = held.error.kind()
-            && let Some(concern) = &fault.write_concern_error
-        {
-            let concern = self.merged.bound_concern(concern.clone());
-            self.failures.write_concern_errors.push(concern);
-        }
-        add_labels(&mut self.labels, held.error.labels());
-        self.add(held.sums);
-        self.batch_errors = held.errors;
-        held.entries.iter().try_for_each(|entry| self.note(entry))
+    /// Returns the indexes of the operations of the batch that are known to have failed.
+    fn failed(&self) -> impl Iterator<Item = usize> {
+        let end = self.done.documents + self.batch.documents;
+        let failed = self.failures.write_errors.range(self.done.documents..end);
+        failed.map(|(index, _)| *index)
     }
 
     /// Ends a batch whose reply has arrived.
     fn end_batch(&mut self) {
-        let batch = self.batch;
-        let range = self.done.documents..self.done.documents + batch.documents;
-        let mut failed = self.failures.write_errors.range(range.clone());
-        let errors = std::mem::take(&mut self.batch_errors);
+        let errors = self.batch_errors.max(self.failed().count() as u64);
+        let start = self.done.documents;
+        self.batch_errors = 0;
         self.has_success |= match self.is_ordered() {
             // The operations before the first failure were executed.
-            true if errors > 0 => failed.next().is_some_and(|(index, _)| *index > range.start),
+            true if errors > 0 => self.failed().next().is_some_and(|first| first > start),
             true => true,
-            false => errors < batch.documents as u64,
+            false => errors < self.batch.documents as u64,
         };
         self.count_batch();
     }
@@ -295,34 +233,6 @@ impl<O> BulkWrite<O> {
         }
         Some(failures.into_error(&self.labels, cause))
     }
-}
-
-/// The parts of a reply with a write concern error.
-#[derive(Debug)]
-struct Held {
-    sums: [i64; 5],
-    errors: u64,
-    /// The results in the reply. If its cursor is open, the cursor gives them.
-    entries: Vec<RawDocumentBuf>,
-    error: Error,
-}
-
-/// Reads the number of failed operations of a reply.
-fn errors(reply: &RawDocument) -> u64 {
-    let errors = integer_field(reply, "nErrors").unwrap_or(0);
-    u64::try_from(errors).unwrap_or(0)
-}
-
-/// Reads the sums of a reply.
-fn sums(reply: &RawDocument) -> [i64; 5] {
-    let keys = [
-        "nInserted",
-        "nMatched",
-        "nModified",
-        "nUpserted",
-        "nDeleted",
-    ];
-    keys.map(|key| integer_field(reply, key).unwrap_or(0).max(0))
 }
 
 impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
@@ -368,8 +278,14 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
             Some(Step::Run(command)) => return Step::Run(command),
             _ => self.cursor = None,
         }
+        let is_complete = self.failed().count() as u64 >= self.batch_errors;
         self.end_batch();
-        self.next_step()
+        match is_complete || self.is_spent {
+            true => self.next_step(),
+            false => self.finish(Some(Error::protocol(
+                "the results of the bulk write have fewer errors than operations have failed",
+            ))),
+        }
     }
 
     fn open(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
@@ -411,8 +327,10 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
             self.count_batch();
             return self.next_step();
         };
-        self.add(sums(reply));
-        self.batch_errors = errors(reply);
+        match Counts::of(reply) {
+            Ok(counts) => self.add(counts),
+            Err(error) => return self.finish(Some(error)),
+        }
         match self.open(exchange) {
             Ok(()) => self.read_results(),
             Err(error) => {
@@ -426,44 +344,36 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     /// command is not retried; the results of an open cursor after the first batch are lost if it
     /// might be, because a retry returns them again.
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
-        let Some(error) = exchange.write_error().cloned() else {
+        let operations = self.batch.documents;
+        let is_kept = Held::keep(&mut self.held, exchange, |reply| {
+            FirstResults::of(reply, operations)
+        });
+        let Some(Held {
+            error,
+            results: Ok(first),
+        }) = &mut self.held
+        else {
             return;
         };
-        // The error of the first attempt is raised if a later one has written nothing (RW-P3).
-        if self.held.is_some() && error.has_label(&Label::NoWritesPerformed) {
-            return;
-        }
         let labels = [Label::RetryableWriteError, Label::RetryableError];
         let may_be_retried = labels.iter().any(|label| error.has_label(label));
-        let Some(reply) = exchange.reply().filter(|_| self.cursor.is_none()) else {
-            return;
-        };
-        let mut held = Held {
-            sums: sums(reply),
-            errors: errors(reply),
-            entries: Vec::new(),
-            error,
-        };
-        let Ok(cursor) = reply.get_document("cursor") else {
-            return;
-        };
-        let is_open = integer_field(cursor, "id") != Some(0);
-        if is_open && !may_be_retried {
-            if self.open(exchange).is_ok() {
-                self.held = Some(held);
-            }
+        if !is_kept || !first.has_more || may_be_retried {
             return;
         }
-        let entries = cursor.get_array("firstBatch").into_iter().flatten();
-        let entries = entries.filter_map(|entry| Some(entry.ok()?.as_document()?.to_owned()));
-        held.entries.extend(entries);
-        self.held = Some(held);
+        first.leave_to_cursor();
+        if let Err(error) = self.open(exchange)
+            && let Some(held) = &mut self.held
+        {
+            held.results = Err(error);
+        }
     }
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
         match (error.kind(), self.held.take()) {
             (ErrorKind::InsertMany(_), Some(held)) => {
-                self.is_spent = error.has_label(&Label::RetryableWriteError);
+                // The errors of further operations may be lost.
+                let is_cut = held.results.as_ref().is_ok_and(|first| first.has_more);
+                self.is_spent = is_cut || error.has_label(&Label::RetryableWriteError);
                 match self.add_held(held) {
                     Ok(()) => self.read_results(),
                     Err(error) => {

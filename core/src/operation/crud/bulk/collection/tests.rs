@@ -73,10 +73,10 @@ fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
 }
 
 /// Returns a reply to the first command, as it is held until it is not retried.
-fn held(reply: &RawDocumentBuf) -> Held {
+fn held(reply: &RawDocumentBuf) -> Held<BatchResult> {
     let mut upserted = Upserted::of_statements(0);
     Held {
-        result: BatchResult::from_reply(reply, 2, &mut upserted),
+        results: BatchResult::from_reply(reply, 2, &mut upserted),
         error: write_error(reply),
     }
 }

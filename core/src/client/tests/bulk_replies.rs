@@ -1,0 +1,128 @@
+//! Tests of replies to `bulkWrite` that do not fit together.
+
+use super::{
+    batches::{answer, next_exchange},
+    *,
+};
+use crate::{
+    error::{BulkWriteError, ErrorKind, PartialBulkWriteResult},
+    operation::{
+        Runner, Step,
+        crud::{BulkWrite, BulkWriteOptions, InsertOneModel, Namespace, WriteModel},
+    },
+    results::VerboseBulkWriteResult,
+};
+use bson::{doc, oid::ObjectId};
+use std::sync::Arc;
+
+type Verbose = VerboseBulkWriteResult;
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// Returns a program that inserts three documents.
+fn bulk_write(is_ordered: bool) -> Runner<BulkWrite<Verbose>> {
+    let model = |id: i32| {
+        let namespace = Namespace::new("d", "c").expect("names");
+        let model = InsertOneModel::builder().namespace(namespace);
+        WriteModel::from(model.document(doc! { "_id": id }).build())
+    };
+    let models: Vec<WriteModel> = (0..3).map(model).collect();
+    let options = BulkWriteOptions::builder().ordered(is_ordered).build();
+    let program = BulkWrite::new(&models, true, options, Arc::default(), ObjectId::new);
+    Runner::new(program.expect("valid models"))
+}
+
+/// Returns the result after this reply to the first command.
+fn result_of(is_ordered: bool, reply: &RawDocument) -> Result<Verbose, Error> {
+    let mut world = World::new(URI, primary());
+    let mut runner = bulk_write(is_ordered);
+    let step = runner.start();
+    let exchange = next_exchange(&mut world, &mut runner, step);
+    match answer(&mut world, &mut runner, exchange, reply) {
+        Step::Done(result) => result,
+        step => panic!("it has one command: {step:?}"),
+    }
+}
+
+/// Returns the error of the bulk write, and that of its cause if this is a protocol error.
+fn failure(error: &Error) -> (&BulkWriteError, Option<String>) {
+    let ErrorKind::BulkWrite(failure) = error.kind() else {
+        panic!("{error:?}");
+    };
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    (failure, cause)
+}
+
+#[test]
+fn fewer_errors_than_failed_operations_end_the_bulk_write() {
+    let succeeded = |index: i32| rawdoc! { "ok": 1, "idx": index, "n": 1 };
+    let failed = |index: i32| rawdoc! { "ok": 0, "idx": index, "code": 1, "errmsg": "no" };
+    let reply = |errors: i32, entries: &[RawDocumentBuf]| {
+        let batch = bson::RawArrayBuf::from_iter(entries.iter().cloned());
+        rawdoc! {
+            "ok": 1, "nErrors": errors, "nInserted": 3 - errors,
+            "cursor": { "id": 0_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": batch },
+        }
+    };
+    // No error is listed, so it is not known that an operation of the ordered bulk write succeeded.
+    let error = result_of(true, &reply(1, &[])).expect_err("an operation failed");
+    assert!(matches!(error.kind(), ErrorKind::InvalidResponse { .. }));
+
+    // Repeated errors are those of one operation.
+    for entries in [vec![failed(1)], vec![failed(1), failed(1)]] {
+        let error = result_of(false, &reply(2, &entries)).expect_err("two operations failed");
+        let (failure, cause) = failure(&error);
+        assert!(cause.is_some_and(|cause| cause.contains("fewer errors")));
+        assert_eq!(failure.write_errors.keys().collect::<Vec<_>>(), [&1]);
+        let Some(PartialBulkWriteResult::Verbose(result)) = &failure.partial_result else {
+            panic!("{failure:?}");
+        };
+        assert_eq!(result.summary.inserted_count, 1);
+    }
+
+    let error = result_of(false, &reply(1, &[succeeded(0), failed(1), succeeded(2)]));
+    let error = error.expect_err("an operation failed");
+    let (failure, cause) = failure(&error);
+    assert_eq!((failure.write_errors.len(), cause), (1, None));
+}
+
+#[test]
+fn a_malformed_number_of_errors_ends_the_bulk_write() {
+    let reply = rawdoc! {
+        "ok": 1, "nErrors": "0", "nInserted": 3,
+        "cursor": { "id": 0_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [] },
+    };
+    let error = result_of(true, &reply).expect_err("it is malformed");
+    assert!(matches!(error.kind(), ErrorKind::InvalidResponse { .. }));
+}
+
+#[test]
+fn a_malformed_reply_with_a_write_concern_error_keeps_that_error() {
+    let reply = rawdoc! {
+        "ok": 1, "nErrors": "0", "nInserted": 3,
+        "cursor": { "id": 0_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [] },
+        "writeConcernError": { "code": 64, "errmsg": "not in time" },
+    };
+    let error = result_of(false, &reply).expect_err("it is malformed");
+    let (failure, cause) = failure(&error);
+    assert!(cause.is_some_and(|cause| cause.contains("nErrors")));
+    assert_eq!(failure.write_concern_errors.len(), 1);
+    assert_eq!(failure.partial_result, None, "nothing is known");
+}
+
+#[test]
+fn errors_of_an_open_cursor_that_are_lost_are_no_fault_of_the_server() {
+    // The command might have been retried, so its cursor was not opened.
+    let reply = rawdoc! {
+        "ok": 1, "nErrors": 2, "nInserted": 1,
+        "cursor": { "id": 5_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [
+            { "ok": 0, "idx": 0, "code": 1, "errmsg": "no" },
+        ] },
+        "writeConcernError": { "code": 64, "errmsg": "not in time" },
+        "errorLabels": ["RetryableError"],
+    };
+    let error = result_of(false, &reply).expect_err("operations failed");
+    let (failure, cause) = failure(&error);
+    assert_eq!((failure.write_errors.len(), cause), (1, None));
+    assert_eq!(failure.write_concern_errors.len(), 1);
+}
