@@ -4,7 +4,7 @@ use crate::{
     address::Address,
     bson::integer,
     description::{OpTime, ServerDescription, ServerType, Tags},
-    error::{MAX_FIELDS, TopologyVersion},
+    error::{MAX_FIELDS, MAX_WRITE_ERRORS, TopologyVersion},
     time::{Instant, WallTime},
     wire::MAX_MESSAGE_BYTES,
 };
@@ -36,14 +36,13 @@ const MAX_PART_BYTES: usize = 1024;
 /// longest payload that authentication accepts has 8 KiB, which is about 11 KiB as base64 text.
 const MAX_SPECULATIVE_BYTES: usize = 32 * 1024;
 
-/// The maximum of `maxWriteBatchSize`, to which a larger value is reduced. Servers send 100,000.
-pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
+/// The maximum of `maxWriteBatchSize`, to which a larger value is reduced, so that a reply can list
+/// the errors of all statements. Servers send this value. If a reply has no positive one, it is the
+/// default.
+pub const MAX_WRITE_BATCH_SIZE: usize = MAX_WRITE_ERRORS;
 
 /// The value of `maxBsonObjectSize` if a reply has no positive one.
 const DEFAULT_BSON_OBJECT_SIZE: usize = 16 * 1024 * 1024;
-
-/// The value of `maxWriteBatchSize` if a reply has no positive one.
-const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 
 /// A parsed reply to a hello command.
 ///
@@ -126,8 +125,8 @@ pub struct HelloReply {
     /// The maximum size of a message in bytes (`maxMessageSizeBytes`). At most, and by default,
     /// [`MAX_MESSAGE_BYTES`].
     pub max_message_size_bytes: usize,
-    /// The maximum number of documents in one write command (`maxWriteBatchSize`). At most
-    /// [`MAX_WRITE_BATCH_SIZE`]; default 100,000.
+    /// The maximum number of documents in one write command (`maxWriteBatchSize`). At most, and by
+    /// default, [`MAX_WRITE_BATCH_SIZE`].
     pub max_write_batch_size: usize,
     /// The server's id of this connection (`connectionId`).
     pub connection_id: Option<i64>,
@@ -183,7 +182,7 @@ impl HelloReply {
             max_bson_object_size: size(reply, "maxBsonObjectSize", DEFAULT_BSON_OBJECT_SIZE)
                 .min(MAX_MESSAGE_BYTES),
             max_message_size_bytes: max_message_size_bytes.min(MAX_MESSAGE_BYTES),
-            max_write_batch_size: size(reply, "maxWriteBatchSize", DEFAULT_WRITE_BATCH_SIZE)
+            max_write_batch_size: size(reply, "maxWriteBatchSize", MAX_WRITE_BATCH_SIZE)
                 .min(MAX_WRITE_BATCH_SIZE),
             connection_id: reply.integer("connectionId"),
             compression: names(reply, "compression").unwrap_or_default(),

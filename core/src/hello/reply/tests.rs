@@ -56,10 +56,7 @@ fn size_limits_in_a_hello_reply_are_clamped() {
         (1_i64, (1, 1, 1)),
         (0, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
         (-5, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
-        (
-            i64::MAX,
-            (MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_WRITE_BATCH_SIZE),
-        ),
+        (i64::MAX, (MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, 100_000)),
     ] {
         let reply = HelloReply::parse(&rawdoc! {
             "ok": 1, "maxBsonObjectSize": sent, "maxMessageSizeBytes": sent,
