@@ -41,8 +41,8 @@ pub(crate) fn integer(value: RawBsonRef<'_>) -> Option<i64> {
     (n.fract() == 0.0 && n.abs() < 9e15).then_some(n as i64)
 }
 
-/// Returns the counts in the reply to a write, such as `n`. An absent count is zero. If a key occurs
-/// twice, the first value counts.
+/// Returns the counts in the reply to a write, such as `n`. An absent count is zero. If a key
+/// occurs twice, the first value counts.
 ///
 /// Fails if a count is no integer or is negative. As a zero, it would tell the application that a
 /// write has changed nothing.

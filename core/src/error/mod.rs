@@ -235,6 +235,26 @@ impl Error {
         self
     }
 
+    /// Returns this error of a retry with an earlier error as its cause, if a server has stated in
+    /// that one or in its cause that it executed the command. Then removes the labels of a command
+    /// that has written nothing. Otherwise changes nothing, and so for an error that states the
+    /// same.
+    pub(crate) fn after_execution(mut self, earlier: Self) -> Self {
+        let is_executed = |error: &Self| matches!(error.kind(), ErrorKind::InsertMany(_));
+        let executed = match is_executed(&earlier) {
+            true => Some(earlier),
+            false => earlier.fields.cause.clone().filter(is_executed),
+        };
+        if let Some(executed) = executed
+            && !is_executed(&self)
+        {
+            let fields = Arc::make_mut(&mut self.fields);
+            fields.labels.remove_those_of_no_write();
+            fields.cause = Some(executed);
+        }
+        self
+    }
+
     /// Returns this error with the namespace of the document that could not be decoded. An empty
     /// namespace changes nothing.
     #[must_use]

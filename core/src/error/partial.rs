@@ -15,9 +15,10 @@ pub struct PartialInsert {
     /// have inserted them. With an unacknowledged write concern these are the documents that were
     /// sent.
     pub inserted_ids: BTreeMap<usize, Bson>,
-    /// The merged write errors and write concern errors of earlier batches, if an error of another
-    /// kind ended the insert, such as a lost connection or a time limit. `None` if the earlier
-    /// batches had no such errors. Also `None` if the insert failed with an error of the kind
-    /// [`ErrorKind::Write`](super::ErrorKind::Write), which contains them itself.
+    /// The merged write errors and write concern errors of earlier batches, and of an earlier
+    /// attempt of the last batch, if an error of another kind ended the insert, such as a lost
+    /// connection or a time limit. `None` if they had no such errors. Also `None` if the insert
+    /// failed with an error of the kind [`ErrorKind::InsertMany`](super::ErrorKind::InsertMany),
+    /// which contains them itself.
     pub earlier: Option<Error>,
 }

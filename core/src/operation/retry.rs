@@ -397,7 +397,8 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 
 /// Returns the error to raise after all attempts: the latest error that proves an attempt on a
 /// server, or the first error if none does (RR-19, RW-26). If a retry fails because it exceeds a
-/// limit, returns that error.
+/// limit, returns that error. If an earlier attempt of a write was executed, its write concern
+/// error is the source of the error.
 fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
         // The error of the earlier attempt does not mention the limit, so that error becomes the
@@ -406,7 +407,8 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Er
             last.with_labels(kept.labels()).with_cause(kept)
         }
         Some(kept) if !proves_attempt(operation.request.kind, &last) => kept,
-        _ => last,
+        Some(kept) => last.after_execution(kept),
+        None => last,
     }
 }
 

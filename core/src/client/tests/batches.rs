@@ -223,6 +223,46 @@ fn a_batch_with_the_label_retryable_write_error_ends_an_unordered_insert() {
 }
 
 #[test]
+fn a_batch_that_was_confirmed_counts_although_its_retry_fails() {
+    let refusal = rawdoc! { "ok": 0, "code": 13, "errorLabels": ["RetryableError"] };
+    for refusal in [None, Some(refusal)] {
+        let mut world = World::new(URI, limited(2));
+        let mut runner = insert_many(3, InsertManyOptions::default());
+        let step = runner.start();
+        let mut first = next_exchange(&mut world, &mut runner, step);
+        let reply = rawdoc! {
+            "ok": 1, "n": 2, "errorLabels": ["RetryableWriteError"],
+            "writeConcernError": { "code": 91, "errmsg": "going away" },
+        };
+        World::answer(&mut first, &reply);
+        let step = runner.handle_end(&mut first, &Outcome::Completed);
+        assert!(step.is_none());
+        let AfterExchange::Again(start) = world.check_in(first, Outcome::Completed) else {
+            panic!("it is retried");
+        };
+        let again = exchange_of(&mut world, start);
+        let again =
+            begin(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
+        let step = match &refusal {
+            Some(refusal) => answer(&mut world, &mut runner, again, refusal),
+            None => match world.check_in(again, reset()) {
+                AfterExchange::Done(Err(error)) => runner.handle_error(error),
+                after => panic!("{after:?}"),
+            },
+        };
+        let Step::Done(Err(error)) = step else {
+            panic!("{step:?}");
+        };
+        assert_eq!(error.is_network(), refusal.is_none());
+        assert!(!error.has_label(&Label::RetryableError));
+        let partial = error.partial_insert().expect("an insert_many");
+        assert!(partial.inserted_ids.keys().eq(&[0, 1]));
+        let earlier = partial.earlier.as_ref().expect("the first attempt");
+        assert_eq!(earlier.code(), Some(91));
+    }
+}
+
+#[test]
 fn the_batches_of_an_insert_share_its_operation_id_and_its_time_limit() {
     let mut world = World::new(URI, limited(3));
     let options = InsertManyOptions::builder()

@@ -3,6 +3,7 @@
 
 use super::{
     Defaults, InsertManyOptions, InsertManyResult, SharedNamespace,
+    held::Held,
     merge::{MergedBytes, add_labels},
 };
 use crate::{
@@ -60,6 +61,9 @@ pub struct InsertMany {
     batch: Portion,
     /// True in a transaction, which the server aborts after a failed statement.
     is_in_transaction: bool,
+    /// The last reply to the batch with write errors or a write concern error, until its command is
+    /// known not to be retried, or a retry has succeeded.
+    held: Option<Held<()>>,
     /// The indexes, in the caller's list, of the documents that the server refused.
     failed: BTreeSet<usize>,
     merged: Option<MergedErrors>,
@@ -120,6 +124,7 @@ impl InsertMany {
             ids,
             done: Portion::default(),
             batch: Portion::default(),
+            held: None,
             failed: BTreeSet::new(),
             merged: None,
             written: 0,
@@ -219,33 +224,25 @@ impl InsertMany {
         }
     }
 
-    /// Handles a batch with write errors or with a write concern error.
-    fn on_fault(&mut self, fault: &InsertManyError, error: &Error) -> Step<InsertManyResult> {
+    /// Adds a batch with write errors or with a write concern error. Returns false if these errors
+    /// end the insert.
+    fn add_batch(&mut self, fault: &InsertManyError, error: &Error) -> bool {
         self.add_fault(fault, error);
-        if fault
-            .errors()
-            .iter()
-            .any(|failed| failed.index >= self.batch.documents)
-        {
+        let indexes = fault.errors().iter().map(|failed| failed.index);
+        if indexes.clone().any(|index| index >= self.batch.documents) {
             // An index beyond the batch belongs to no document, so it is not known which of the
             // batch were inserted.
-            return Step::Done(self.result());
+            return false;
         }
-        let first_failed = fault.errors().iter().map(|failed| failed.index).min();
-        let is_spent = error.has_label(&Label::RetryableWriteError) || self.is_in_transaction;
-        match first_failed {
+        match indexes.min() {
             // The server does not insert the documents after the first failure of an ordered batch.
-            Some(index) if self.is_ordered() => {
-                self.done.documents += index;
-                Step::Done(self.result())
+            Some(first) if self.is_ordered() => {
+                self.done.documents += first;
+                false
             }
             _ => {
                 self.end_batch();
-                if is_spent {
-                    Step::Done(self.result())
-                } else {
-                    self.next_step()
-                }
+                !error.has_label(&Label::RetryableWriteError) && !self.is_in_transaction
             }
         }
     }
@@ -266,13 +263,29 @@ impl Program for InsertMany {
     fn handle_reply(&mut self, _: &mut Exchange) -> Step<InsertManyResult> {
         let documents = i64::try_from(self.batch.documents).unwrap_or(i64::MAX);
         self.written = self.written.saturating_add(documents);
+        self.held = None;
         self.end_batch();
         self.next_step()
     }
 
+    fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
+        Held::keep(&mut self.held, exchange, |_| Ok(()));
+    }
+
     fn handle_error(&mut self, error: Error) -> Step<InsertManyResult> {
+        let held = self.held.take();
         if let ErrorKind::InsertMany(fault) = error.kind() {
-            return self.on_fault(fault, &error);
+            return match self.add_batch(fault, &error) {
+                true => self.next_step(),
+                false => Step::Done(self.result()),
+            };
+        }
+        // An earlier attempt of the batch can have written: the error of a retry does not undo
+        // that.
+        if let Some(held) = held
+            && let ErrorKind::InsertMany(fault) = held.error.kind()
+        {
+            self.add_batch(fault, &held.error);
         }
         let earlier = self.take_merged();
         Step::Done(Err(error.with_partial_insert(self.partial(earlier))))

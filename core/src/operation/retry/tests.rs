@@ -1,6 +1,7 @@
 //! Tests of the decisions after failed attempts.
 
 mod overload;
+mod raised;
 
 use super::*;
 use crate::{
