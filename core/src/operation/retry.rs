@@ -354,7 +354,8 @@ fn reworded(operation: &Operation, error: Error) -> Error {
 /// If the deadline has passed, the error is a timeout in three cases: `last` is a timeout,
 /// `is_cut_short` is true, or `last` is the failed server selection for a retry. The source of the
 /// timeout is the error of an attempt that failed before, if there is one. In all other cases
-/// [`error_to_raise`] decides.
+/// [`error_to_raise`] decides. An attempt that was not sent because its reply would come after the
+/// deadline counts as one after the deadline.
 pub(crate) fn error_at_end(
     operation: &mut Operation,
     now: Instant,
@@ -362,7 +363,8 @@ pub(crate) fn error_at_end(
     is_cut_short: bool,
 ) -> Error {
     let kept = operation.retry.kept_error.take();
-    if operation.deadline.is_none_or(|deadline| deadline > now) {
+    let is_late = |deadline| deadline <= now || is_refused_by_deadline(&last);
+    if !operation.deadline.is_some_and(is_late) {
         return error_to_raise(operation, kept, last);
     }
     match kept {
@@ -378,6 +380,17 @@ pub(crate) fn error_at_end(
         }
         kept => error_to_raise(operation, kept, last),
     }
+}
+
+/// True if too little of the operation's time limit was left to send the command.
+fn is_refused_by_deadline(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Timeout {
+            wait: Wait::CheckOut,
+            ..
+        }
+    )
 }
 
 fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {

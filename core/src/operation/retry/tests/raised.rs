@@ -34,3 +34,23 @@ fn the_error_of_a_retry_tells_that_an_earlier_attempt_was_executed() {
     let third = error_to_raise(&operation, Some(second), refusal);
     assert_eq!(cause(&third).and_then(Error::code), Some(91));
 }
+
+#[test]
+fn a_retry_without_time_for_a_round_trip_fails_with_a_timeout() {
+    for left in [1, 10] {
+        let limit = Duration::from_millis(left);
+        let mut operation = limited(CommandKind::Read, Some(limit));
+        operation.retry.attempts = 2;
+        operation.retry.kept_error = Some(failure(6));
+        operation.selection.min_round_trip = Duration::from_millis(10);
+        let late = operation
+            .limit_time(NOW)
+            .expect_err("the reply would be late");
+        let after = decide(POLICY, operation, late, TopologyType::Single);
+        let AfterFailure::Over(_, error) = after else {
+            panic!("{after:?}");
+        };
+        assert!(error.is_timeout(), "{error:?}");
+        assert_eq!(cause(&error).and_then(Error::code), Some(6));
+    }
+}
