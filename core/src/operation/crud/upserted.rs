@@ -14,7 +14,7 @@ const MAX_COMPUTED_BYTES: usize = 1 << 20;
 
 /// The reader of the upserted `_id`s in all replies of one operation, with the bound of their total
 /// size.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Upserted {
     left_bytes: usize,
 }

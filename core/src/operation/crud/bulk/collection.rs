@@ -84,21 +84,25 @@ struct BatchResult {
     modified: u64,
     /// The `_id` of each upserted document, by the index of its statement in the command.
     upserted: BTreeMap<usize, Bson>,
+    /// The reader of upserted documents after this reply; `None` without a reply.
+    reader: Option<Upserted>,
 }
 
 impl BatchResult {
     /// Reads the results of a command with this number of statements. Fails for malformed counts
-    /// and upserted documents.
+    /// and upserted documents. The program continues with the reader of the result only if it adds
+    /// the result, because a retry returns the same documents again.
     fn from_reply(
         reply: &RawDocument,
         statements: usize,
-        upserted: &mut Upserted,
+        mut reader: Upserted,
     ) -> Result<Self, Error> {
         let [n, modified] = counts(reply, ["n", "nModified"])?;
         Ok(Self {
             n,
             modified,
-            upserted: upserted.in_reply(reply, statements)?,
+            upserted: reader.in_reply(reply, statements)?,
+            reader: Some(reader),
         })
     }
 }
@@ -219,6 +223,7 @@ impl CollectionBulkWrite {
     /// Adds the results of the current batch. `failed` has the indexes of its statements that
     /// failed, in ascending order.
     fn add(&mut self, batch: BatchResult, failed: &[usize]) {
+        self.upserted = batch.reader.unwrap_or(self.upserted);
         let Some(kind) = self.groups.front().map(|group| group.kind) else {
             return;
         };
@@ -368,7 +373,7 @@ impl Program for CollectionBulkWrite {
         let statements = self.batch.documents;
         let result = exchange
             .reply()
-            .map(|reply| BatchResult::from_reply(reply, statements, &mut self.upserted));
+            .map(|reply| BatchResult::from_reply(reply, statements, self.upserted));
         match result {
             Some(Ok(batch)) => {
                 self.add(batch, &[]);
@@ -387,7 +392,7 @@ impl Program for CollectionBulkWrite {
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
         let statements = self.batch.documents;
         Held::keep(&mut self.held, exchange, |reply| {
-            BatchResult::from_reply(reply, statements, &mut self.upserted)
+            BatchResult::from_reply(reply, statements, self.upserted)
         });
     }
 

@@ -74,9 +74,8 @@ fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
 
 /// Returns a reply to the first command, as it is held until it is not retried.
 fn held(reply: &RawDocumentBuf) -> Held<BatchResult> {
-    let mut upserted = Upserted::of_statements(0);
     Held {
-        results: BatchResult::from_reply(reply, 2, &mut upserted),
+        results: BatchResult::from_reply(reply, 2, Upserted::of_statements(0)),
         error: write_error(reply),
     }
 }
@@ -109,8 +108,20 @@ fn a_reply_with_malformed_results_is_no_success() {
         rawdoc! { "ok": 1, "n": -1 },
         rawdoc! { "ok": 1, "n": 2, "upserted": { "0": 1 } },
     ] {
-        let mut upserted = Upserted::of_statements(0);
-        let result = BatchResult::from_reply(&reply, 2, &mut upserted);
+        let result = BatchResult::from_reply(&reply, 2, Upserted::of_statements(0));
         assert!(result.is_err(), "{reply:?}");
     }
+}
+
+#[test]
+fn upserted_ids_that_a_retry_returns_again_count_once() {
+    let entry = rawdoc! { "index": 0, "_id": "x".repeat(700_000) };
+    let reply = rawdoc! { "ok": 1, "n": 1, "upserted": [entry] };
+    let mut program = sent(true);
+    let attempts = [0; 3].map(|_| BatchResult::from_reply(&reply, 2, program.upserted));
+    let [.., Ok(last)] = attempts else {
+        panic!("each attempt has the whole bound");
+    };
+    program.add(last, &[]);
+    assert!(BatchResult::from_reply(&reply, 2, program.upserted).is_err());
 }
