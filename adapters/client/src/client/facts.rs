@@ -1,0 +1,81 @@
+//! The state of a client, and the options with which it was built.
+
+use super::Client;
+use crate::Runtime;
+use onionskin_core::{
+    client::Counts,
+    description::TopologyDescription,
+    options::{ClientOptions, ReadConcern, SelectionCriteria, Warning, WriteConcern},
+};
+use std::sync::Arc;
+
+impl<R: Runtime> Client<R> {
+    /// Returns how servers are selected for reads.
+    #[must_use]
+    pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
+        self.handle.defaults.selection_criteria()
+    }
+
+    /// Returns the read concern; `None` for the default of the server.
+    #[must_use]
+    pub fn read_concern(&self) -> Option<&ReadConcern> {
+        self.handle.defaults.read_concern.as_ref()
+    }
+
+    /// Returns the write concern; `None` for the default of the server.
+    #[must_use]
+    pub fn write_concern(&self) -> Option<&WriteConcern> {
+        self.handle.defaults.write_concern.as_ref()
+    }
+
+    /// Returns the warnings about the options: parts of the connection string and of its TXT record
+    /// that were ignored or are deprecated, and options that have no effect in this version. They
+    /// are also logged when the client is built. If the client looks up the TXT record afterwards,
+    /// it logs the warnings about it then, and they are among these from then on.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.handle.warnings.clone();
+        warnings.extend_from_slice(self.shared().lock().core.txt_warnings());
+        warnings
+    }
+
+    /// Returns the options with which the client was built. Those that the client itself looks up
+    /// afterwards are not among them.
+    #[must_use]
+    pub fn options(&self) -> &ClientOptions {
+        &self.handle.options
+    }
+
+    /// Returns the runtime on which the tasks of the client run.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        &self.shared().runtime
+    }
+
+    /// Returns the current topology description.
+    #[must_use]
+    pub fn topology(&self) -> Arc<TopologyDescription> {
+        self.shared().lock().core.topology().clone()
+    }
+
+    /// Waits until the event listeners were called for all events so far, for two seconds at most.
+    ///
+    /// Listeners are called independently of operations, so an event can reach a listener after the
+    /// call that caused the event returned.
+    pub async fn flush_events(&self) {
+        self.shared().flush_events().await;
+    }
+
+    /// Returns the number of events that were dropped because event listeners or log subscribers
+    /// were too slow ([`EventKind::Dropped`](crate::event::EventKind::Dropped)).
+    #[must_use]
+    pub fn dropped_events(&self) -> u64 {
+        self.shared().delivery.dropped()
+    }
+
+    /// Returns the numbers of sockets, checked-out connections and waiting operations.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared().lock().core.counts()
+    }
+}
