@@ -89,6 +89,13 @@ impl Label {
     }
 }
 
+/// Returns the [`name`](Label::name) of the label.
+impl AsRef<str> for Label {
+    fn as_ref(&self) -> &str {
+        self.name()
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -148,10 +155,19 @@ impl Labels {
         }
     }
 
-    /// True if `label` is in the set.
+    /// True if the set has this label, or a label of this name.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Label, Labels};
+    ///
+    /// let labels: Labels = [Label::RetryableWriteError].into_iter().collect();
+    /// assert!(labels.contains(&Label::RetryableWriteError));
+    /// assert!(labels.contains("RetryableWriteError"));
+    /// ```
     #[must_use]
-    pub fn contains(&self, label: &Label) -> bool {
-        self.0.contains(label)
+    pub fn contains(&self, label: impl AsRef<str>) -> bool {
+        let name = label.as_ref();
+        self.0.iter().any(|label| label.name() == name)
     }
 
     /// True if the set has no labels.
@@ -176,6 +192,17 @@ impl FromIterator<Label> for Labels {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    #[test]
+    fn a_label_is_found_by_its_value_and_by_its_name() {
+        let other = Label::from_name("Other");
+        let labels: Labels = [Label::NoWritesPerformed, other.clone()]
+            .into_iter()
+            .collect();
+        assert!(labels.contains(&other) && labels.contains("Other"));
+        assert!(labels.contains(NO_WRITES_PERFORMED));
+        assert!(!labels.contains("nowritesperformed") && !labels.contains(RETRYABLE_ERROR));
+    }
 
     #[test]
     fn an_error_label_longer_than_the_limit_is_dropped() {

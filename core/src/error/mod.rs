@@ -292,10 +292,10 @@ impl Error {
     /// True if this error, or the error that caused it, has the label with this name.
     #[must_use]
     pub fn contains_label(&self, label: impl AsRef<str>) -> bool {
-        let label = Label::from_name(label.as_ref());
+        let label = label.as_ref();
         let mut next = Some(self);
         while let Some(error) = next {
-            if error.has_label(&label) {
+            if error.labels().contains(label) {
                 return true;
             }
             next = error.fields.cause.as_ref();
