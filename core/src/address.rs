@@ -1,5 +1,7 @@
 //! Addresses of servers.
 
+mod conversions;
+
 use crate::text::is_unprintable;
 use std::{
     borrow::Cow,
