@@ -13,13 +13,14 @@
 //!   its command.
 
 use crate::{
-    bson::DocumentWriter,
+    bson::{DocumentWriter, integer_field},
     description::ServerId,
     error::{Error, ErrorKind},
     time::Instant,
 };
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, spec::BinarySubtype};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, spec::BinarySubtype};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
 /// command to each server large.
@@ -48,12 +49,52 @@ const NO_SUCH_KEY: i32 = 4;
 const MISSING_FIELD: i32 = 40414;
 
 /// A signed cluster time of the deployment, as the server sent it.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Times are compared without their signatures. The serde form is that of `$clusterTime`, so that a
+/// session of another process can continue from the time
+/// ([`advance_cluster_time`](crate::client::Client::advance_cluster_time)).
+#[derive(Clone, Debug)]
 pub struct ClusterTime {
     time: (u32, u32),
     document: RawDocumentBuf,
     /// The server that sent the time; `None` until [`ClusterTimes`] keeps it.
     source: Option<ServerId>,
+}
+
+impl PartialEq for ClusterTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.time == other.time
+    }
+}
+
+impl Eq for ClusterTime {}
+
+impl PartialOrd for ClusterTime {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ClusterTime {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.time.cmp(&other.time)
+    }
+}
+
+impl Serialize for ClusterTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.document.serialize(serializer)
+    }
+}
+
+/// Fails for a document of which [`ClusterTime::from_document`] reads no time.
+impl<'de> Deserialize<'de> for ClusterTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        let document = RawDocumentBuf::try_from(&document).map_err(D::Error::custom)?;
+        let malformed = || D::Error::custom("the document is not a $clusterTime");
+        Self::from_document(&document).ok_or_else(malformed)
+    }
 }
 
 /// Lets a function take a cluster time as well as an `Arc` of one.
@@ -76,7 +117,7 @@ impl ClusterTime {
                 if hash.subtype != BinarySubtype::Generic || hash.bytes.len() != HASH_BYTES {
                     return None;
                 }
-                Some((hash, signature.get_i64("keyId").ok()?))
+                Some((hash, integer_field(signature, "keyId")?))
             }
             Some(_) => return None,
             None => None,
@@ -244,6 +285,28 @@ mod tests {
         assert!(ClusterTime::is_newer(&at(5, 6), known.as_ref()));
         assert!(ClusterTime::is_newer(&at(0, 1), None));
         assert!(!ClusterTime::is_newer(&rawdoc! { "clusterTime": 7 }, None));
+    }
+
+    #[test]
+    fn cluster_times_are_ordered_and_can_be_stored() {
+        let time = |increment, signature: i64| {
+            let clock = Timestamp { time: 5, increment };
+            let hash = bson::Binary {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes: vec![7; 20],
+            };
+            let signature = rawdoc! { "hash": hash, "keyId": signature };
+            let document = rawdoc! { "clusterTime": clock, "signature": signature };
+            ClusterTime::from_document(&document).expect("a time")
+        };
+        assert_eq!(time(1, 1), time(1, 2));
+        assert!(time(1, 2) < time(2, 1));
+        let json = serde_json::to_string(&time(3, 4)).expect("a text");
+        let read: ClusterTime = serde_json::from_str(&json).expect("a time");
+        assert_eq!(read.document(), time(3, 4).document());
+        let bytes = bson::serialize_to_vec(&time(3, 4)).expect("a document");
+        assert_eq!(bytes, read.document().as_bytes());
+        assert!(serde_json::from_str::<ClusterTime>("{\"clusterTime\": 7}").is_err());
     }
 
     #[test]
