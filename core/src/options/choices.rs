@@ -1,5 +1,8 @@
 //! Small option types: monitoring, compressors and the Stable API.
 
+use super::parsed;
+use std::fmt;
+
 /// How a client checks its servers. The two values are the two kinds of client in the
 /// specifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +111,8 @@ impl Compressor {
     }
 }
 
+parsed!(Compressor);
+
 /// A version of the Stable API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -117,12 +122,29 @@ pub enum ServerApiVersion {
 }
 
 impl ServerApiVersion {
+    /// All versions, in the order of their declaration.
+    pub const ALL: [Self; 1] = [Self::V1];
+
     /// Returns the value that commands carry as `apiVersion`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1 => "1",
         }
+    }
+
+    /// Returns the version with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|v| v.name() == name)
+    }
+}
+
+parsed!(ServerApiVersion);
+
+impl fmt::Display for ServerApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -183,5 +205,26 @@ impl ServerApi {
             strict: None,
             deprecation_errors: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::AuthMechanism;
+
+    #[test]
+    fn values_are_parsed_from_their_names() {
+        for compressor in Compressor::ALL {
+            assert_eq!(compressor.name().parse(), Ok(compressor));
+        }
+        for mechanism in AuthMechanism::ALL {
+            assert_eq!(mechanism.to_string().parse(), Ok(mechanism));
+        }
+        let version = ServerApiVersion::V1;
+        assert_eq!(version.to_string().parse(), Ok(version));
+        let error = "lzma".parse::<Compressor>().expect_err("unknown");
+        let message = "\"lzma\" is no value of Compressor: snappy, zlib, zstd";
+        assert!(error.to_string().contains(message), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The credential of a client, and the authentication mechanisms.
 
-use super::{CredentialProvider, OidcFlow, Secret, fields};
+use super::{CredentialProvider, OidcFlow, Secret, fields, parsed};
 use std::{collections::BTreeMap, fmt};
 
 /// The hosts to which a client with a human OIDC flow may connect, if the credential has no list of
@@ -91,6 +91,8 @@ impl AuthMechanism {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 }
+
+parsed!(AuthMechanism);
 
 impl fmt::Display for AuthMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

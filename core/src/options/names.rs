@@ -60,6 +60,27 @@ macro_rules! names {
     )*};
 }
 
+/// Implements `FromStr` for a type with the functions `name` and `from_name`, and the list `ALL`.
+macro_rules! parsed {
+    ($name:ident) => {
+        /// Fails for a name that no value has. Letter case counts.
+        impl std::str::FromStr for $name {
+            type Err = $crate::error::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let unknown = || {
+                    $crate::error::Error::argument(format!(
+                        "{text:?} is no value of {}: {}",
+                        stringify!($name),
+                        $name::ALL.map($name::name).join(", "),
+                    ))
+                };
+                $name::from_name(text).ok_or_else(unknown)
+            }
+        }
+    };
+}
+
 /// Declares enums whose variants have numbers in commands. The last variant has any other number.
 macro_rules! numbers {
     ($(
@@ -121,4 +142,4 @@ macro_rules! numbers {
     )*};
 }
 
-pub(crate) use {names, numbers};
+pub(crate) use {names, numbers, parsed};
