@@ -2,11 +2,13 @@
 
 use super::SharedNamespace;
 use crate::error::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, str::FromStr};
 
 /// The names of a database and of one of its collections.
 ///
-/// The functions that create a namespace check the names. The fields can be changed later; a call
+/// The functions that create a namespace check the names. The serde form is the text `db.coll`. The
+/// fields can be changed later; a call
 /// with names that no server accepts fails.
 ///
 /// ```
@@ -63,5 +65,34 @@ impl FromStr for Namespace {
         let missing = || Error::argument("a namespace is `database.collection`");
         let (db, coll) = text.split_once('.').ok_or_else(missing)?;
         Self::new(db, coll)
+    }
+}
+
+impl Serialize for Namespace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Namespace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_can_be_stored_as_a_text() {
+        let nested = Namespace::new("app", "people.old").expect("a namespace");
+        let json = serde_json::to_string(&nested).expect("a text");
+        assert_eq!(json, "\"app.people.old\"");
+        assert_eq!(serde_json::from_str::<Namespace>(&json).ok(), Some(nested));
+        for wrong in ["\"app\"", "\"app.\"", "7"] {
+            assert!(serde_json::from_str::<Namespace>(wrong).is_err(), "{wrong}");
+        }
     }
 }
