@@ -244,3 +244,71 @@ options! { ($)
         write_concern: WriteConcern => Kept "writeConcern",
     }
 }
+
+/// The same options, with the limit of one document.
+impl From<FindOneOptions> for FindOptions {
+    fn from(options: FindOneOptions) -> Self {
+        let FindOneOptions {
+            allow_partial_results,
+            collation,
+            comment,
+            hint,
+            let_vars,
+            max,
+            max_time,
+            min,
+            projection,
+            raw_data,
+            read_concern,
+            return_key,
+            selection_criteria,
+            show_record_id,
+            skip,
+            sort,
+            timeout,
+        } = options;
+        Self {
+            allow_partial_results,
+            collation,
+            comment,
+            hint,
+            let_vars,
+            max,
+            max_time,
+            min,
+            projection,
+            raw_data,
+            read_concern,
+            return_key,
+            selection_criteria,
+            show_record_id,
+            skip,
+            sort,
+            timeout,
+            limit: Some(-1),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::doc;
+
+    #[test]
+    fn the_options_of_find_one_become_those_of_find() {
+        let options = FindOneOptions::builder()
+            .sort(doc! { "born": 1 })
+            .skip(2)
+            .timeout(Duration::from_secs(3))
+            .build();
+        let expected = FindOptions::builder()
+            .sort(options.sort.clone())
+            .skip(2)
+            .timeout(Duration::from_secs(3))
+            .limit(-1)
+            .build();
+        assert_eq!(FindOptions::from(options), expected);
+    }
+}
