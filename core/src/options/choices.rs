@@ -1,6 +1,7 @@
 //! Small option types: monitoring, compressors and the Stable API.
 
 use super::parsed;
+use serde::Deserialize;
 use std::fmt;
 
 /// How a client checks its servers. The two values are the two kinds of client in the
@@ -19,16 +20,19 @@ pub enum Monitoring {
 }
 
 /// How monitors learn of changes of their servers (`serverMonitoringMode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum ServerMonitoringMode {
     /// Polls in function-as-a-service environments, and streams elsewhere.
     #[default]
+    #[serde(alias = "auto")]
     Auto,
     /// Streams: the server replies to a check when its state changes, or after
     /// `heartbeatFrequencyMS`. A server that does not support this is polled.
+    #[serde(alias = "stream")]
     Stream,
     /// Polls: the monitor sends a check at the latest `heartbeatFrequencyMS` after the end of the
     /// last one.
+    #[serde(alias = "poll")]
     Poll,
 }
 
@@ -54,7 +58,8 @@ impl ServerMonitoringMode {
 }
 
 /// A compression algorithm for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Compressor {
     /// Snappy: fast, with a low compression ratio.
@@ -114,10 +119,11 @@ impl Compressor {
 parsed!(Compressor);
 
 /// A version of the Stable API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub enum ServerApiVersion {
     /// Version `1`.
+    #[serde(rename = "1")]
     V1,
 }
 
@@ -149,14 +155,18 @@ impl fmt::Display for ServerApiVersion {
 }
 
 /// The Stable API version that each command declares. A field that is `None` is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerApi {
     /// The declared version (`apiVersion`).
+    #[serde(rename = "apiVersion")]
     pub version: ServerApiVersion,
     /// True if the server must refuse commands outside this version (`apiStrict`).
+    #[serde(rename = "apiStrict")]
     pub strict: Option<bool>,
     /// True if the server must refuse deprecated commands (`apiDeprecationErrors`).
+    #[serde(rename = "apiDeprecationErrors")]
     pub deprecation_errors: Option<bool>,
 }
 

@@ -1,6 +1,7 @@
 //! The credential of a client, and the authentication mechanisms.
 
 use super::{CredentialProvider, OidcFlow, Secret, fields, parsed};
+use serde::Deserialize;
 use std::{collections::BTreeMap, fmt};
 
 /// The hosts to which a client with a human OIDC flow may connect, if the credential has no list of
@@ -22,22 +23,29 @@ pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
 ///
 /// [AUTH-44]: crate::requirements::authentication#AUTH-44
 /// [AUTH-50]: crate::requirements::authentication#AUTH-50
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[non_exhaustive]
 pub enum AuthMechanism {
     /// `SCRAM-SHA-1`: user name and password.
+    #[serde(alias = "SCRAM-SHA-1")]
     ScramSha1,
     /// `SCRAM-SHA-256`: user name and password.
+    #[serde(alias = "SCRAM-SHA-256")]
     ScramSha256,
     /// `MONGODB-X509`: the client's TLS certificate.
+    #[serde(alias = "MONGODB-X509")]
     MongoDbX509,
     /// `PLAIN`: user name and password, for LDAP.
+    #[serde(alias = "PLAIN")]
     Plain,
     /// `GSSAPI`: Kerberos.
+    #[serde(alias = "GSSAPI")]
     Gssapi,
     /// `MONGODB-AWS`: credentials of Amazon Web Services.
+    #[serde(alias = "MONGODB-AWS")]
     MongoDbAws,
     /// `MONGODB-OIDC`: an OpenID Connect token.
+    #[serde(alias = "MONGODB-OIDC")]
     MongoDbOidc,
 }
 
@@ -116,7 +124,8 @@ fields! {
     /// ```
     ///
     /// [AUTH-1]: crate::requirements::authentication#AUTH-1
-    #[derive(Clone, Default, PartialEq)]
+    #[derive(Clone, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
     Credential, built by CredentialBuilder {
         /// The user name. It is not prepared with SASLprep ([AUTH-52]).
         ///
@@ -133,6 +142,7 @@ fields! {
         mechanism: AuthMechanism,
         /// A callback that provides the password, AWS credentials or tokens. Default: none; the
         /// fields of the credential or the environment of the process provide them.
+        #[serde(skip)]
         provider: CredentialProvider,
         /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
         /// `ALLOWED_HOSTS` ([AUTH-108]). A name that begins with `*.` allows all subdomains.
@@ -147,8 +157,10 @@ fields! {
         pub mechanism_properties: BTreeMap<String, Secret>,
         /// The source in place of one that was not given: the database of a connection string, or
         /// the source of a TXT record.
+        #[serde(skip)]
         pub(crate) default_source: Option<String>,
         /// True for the credential of a connection string, whose default a TXT record may replace.
+        #[serde(skip)]
         pub(crate) is_parsed: bool,
     }
 }

@@ -14,7 +14,8 @@ pub const SEPARATOR: char = '|';
 ///
 /// [HELLO-43]: crate::requirements::handshake#HELLO-43
 /// [HELLO-46]: crate::requirements::handshake#HELLO-46
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DriverInfo {
     /// The name of the library. Must not be empty.
     pub name: String,

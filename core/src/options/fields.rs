@@ -4,18 +4,20 @@
 ///
 /// ```text
 /// /// Documentation.
+/// #[serde(skip)]
 /// name: Type => (form),
 /// ```
 ///
 /// and becomes a public field `Option<Type>` and a setter of the builder. The setter takes `impl
 /// Into<Option<Type>>`, or `impl Into<Type>` with the form `(text)`. The fields after `also` are
-/// declared as they stand, and have no setter.
+/// declared as they stand, and have no setter. The line of serde is optional.
 macro_rules! fields {
     (
         $(#[$about:meta])*
         $name:ident, built by $builder:ident {
             $(
                 $(#[doc = $doc:literal])*
+                $(#[serde($($serde:tt)*)])?
                 $field:ident: $type:ty $(=> ($form:ident))?,
             )*
         }
@@ -31,6 +33,7 @@ macro_rules! fields {
         pub struct $name {
             $(
                 $(#[doc = $doc])*
+                $(#[serde($($serde)*)])?
                 pub $field: Option<$type>,
             )*
             $(

@@ -19,7 +19,8 @@ use crate::{
 /// assert_eq!(proxy.port(), 1080);
 /// assert_eq!(proxy.validate(), Ok(()));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Socks5Proxy {
     /// `proxyHost`, the name or IP address of the proxy. An IPv6 address may be in brackets.

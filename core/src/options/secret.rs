@@ -1,5 +1,6 @@
 //! Text that must not appear in output.
 
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -42,6 +43,12 @@ impl From<String> for Secret {
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
         Self::new(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Secret, fields};
 #[cfg(feature = "tls")]
 use rustls::ClientConfig;
+use serde::Deserialize;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 /// The maximum size of a file of certificates or of a private key, in bytes: 8 MiB. The list of
@@ -17,7 +18,7 @@ pub const MAX_CRL_FILE_BYTES: usize = 64 * 1024 * 1024;
     clippy::large_enum_variant,
     reason = "the form of the field; a client has one"
 )]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub enum Tls {
     /// Connections use TLS, with these options.
     Enabled(TlsOptions),
@@ -67,7 +68,8 @@ fields! {
     /// let options = ClientOptions::builder().tls(tls).build();
     /// assert!(options.tls().is_some());
     /// ```
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
     TlsOptions, built by TlsOptionsBuilder {
         /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can
         /// have several certificates, and other text between them. Default: none. The client then
@@ -117,13 +119,16 @@ fields! {
         /// The certificate authorities that the operating system trusts. They are trusted as well
         /// if [`ca_file_path`](Self::ca_file_path) is not set. The shell reads them before it
         /// creates the client. Default: none.
+        #[serde(skip)]
         pub system_roots: SystemRoots,
         /// The library that does the cryptography. Connection strings have no such option. Default:
         /// [`Cryptography::Any`].
+        #[serde(skip)]
         pub cryptography: Cryptography,
         /// A configuration of `rustls` that replaces all other options. A client with another
         /// option beside it is refused. Default: none.
         #[cfg(feature = "tls")]
+        #[serde(skip)]
         pub config: Option<TlsConfig>,
     }
 }

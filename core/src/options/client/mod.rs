@@ -90,17 +90,23 @@ fields! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// Options can be read with serde: the names of the fields are in camel case, and each time has
+    /// the form `{ "secs": 5, "nanos": 0 }`. An unknown field is an error.
+    ///
     /// [CS-38]: crate::requirements::connection_strings#CS-38
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+    #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
     ClientOptions, built by ClientOptionsBuilder {
         /// `appName`, which appears in the server's logs and profiles. At most
         /// [`MAX_APP_NAME_BYTES`]. Default: none.
         app_name: String,
         /// The function that gets the events of connections and connection pools. Connection
         /// strings cannot set it. Default: none.
+        #[serde(skip)]
         cmap_event_handler: EventHandler<CmapEvent>,
         /// The function that gets the events of commands. Connection strings cannot set it.
         /// Default: none.
+        #[serde(skip)]
         command_event_handler: EventHandler<CommandEvent>,
         /// `compressors`, the compressors to negotiate, in order of preference. Default: none.
         ///
@@ -153,6 +159,7 @@ fields! {
         ///
         /// [LB-1]: crate::requirements::load_balancers#LB-1
         /// [LB-2]: crate::requirements::load_balancers#LB-2
+        #[serde(alias = "loadbalanced")]
         load_balanced: bool,
         /// `localThresholdMS`, the width of the latency window. A server is selected only if its
         /// round trip time exceeds the shortest one by at most this width. With zero only the
@@ -260,6 +267,7 @@ fields! {
         selection_criteria: SelectionCriteria,
         /// The function that gets the events of server discovery and monitoring. Connection strings
         /// cannot set it. Default: none.
+        #[serde(skip)]
         sdam_event_handler: EventHandler<SdamEvent>,
         /// The Stable API version that each command declares. Connection strings cannot set it.
         /// Default: none.
@@ -290,6 +298,7 @@ fields! {
         server_selection_try_once: bool,
         /// The application's callback for server selection, which connection strings cannot set.
         /// Default: none.
+        #[serde(skip)]
         server_selector: ServerSelector,
         /// `socketTimeoutMS`, the time limit for each command of an operation or of a connection's
         /// handshake, from sending the request to receiving the reply. The time limit of an
@@ -363,6 +372,7 @@ fields! {
         pub hosts: Vec<ServerAddress>,
         /// Whether monitors check servers in the background, or operations scan them on demand.
         /// Connection strings cannot set this. Default: [`Monitoring::Background`].
+        #[serde(skip)]
         pub monitoring: Monitoring,
         /// True if the creation of a client fails if a part of the connection string was ignored,
         /// for example an option whose name is misspelt ([`Warning::is_of_ignored_part`]). Default:
@@ -384,10 +394,14 @@ fields! {
         pub strict: bool,
         /// The time to live of the SRV records that gave the hosts, by which the first rescan is
         /// due. `None` if the hosts were not looked up, or if the time is unknown.
+        #[serde(skip)]
         pub(crate) srv_ttl: Option<Duration>,
         /// The TLS options of a connection string without `tls=true`, for the warnings about them.
+        #[serde(skip)]
         pub(crate) unused_tls: Option<Box<TlsOptions>>,
+        #[serde(skip)]
         kerberos: Option<KerberosLibrary>,
+        #[serde(skip)]
         warnings: Vec<Warning>,
     }
 }

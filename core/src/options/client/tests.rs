@@ -5,8 +5,10 @@ use crate::address::Address;
 use crate::error::{Argument, ErrorKind};
 use crate::event::ReportedPoolOptions;
 use crate::options::{
-    Acknowledgment, CredentialProvider, OidcCallback, OidcFlow, OidcTokens, TlsOptions,
+    Acknowledgment, AuthMechanism, CredentialProvider, OidcCallback, OidcFlow, OidcTokens,
+    ReadPreference, ServerApiVersion, TlsOptions,
 };
+use std::path::PathBuf;
 
 fn with(set: impl FnOnce(&mut ClientOptions)) -> ClientOptions {
     let mut options = ClientOptions::default();
@@ -233,4 +235,59 @@ fn the_human_flow_uses_a_proxy_only_with_all_checks_of_tls() {
         options.credential = Some(credential);
         assert_eq!(options.validate().is_ok(), is_valid, "{text} {flow:?}");
     }
+}
+
+#[test]
+fn options_are_read_from_a_file_of_the_application() {
+    let read = |json: serde_json::Value| serde_json::from_value::<ClientOptions>(json);
+    let options = read(serde_json::json!({
+        "hosts": ["a:5", { "host": "b" }],
+        "appName": "shop",
+        "compressors": ["zlib"],
+        "credential": {
+            "username": "me", "password": "pencil", "mechanism": "ScramSha256",
+            "mechanism_properties": { "SERVICE_NAME": "m" },
+        },
+        "driverInfo": { "name": "wrapper" },
+        "heartbeatFreq": { "secs": 5, "nanos": 0 },
+        "loadbalanced": false,
+        "readConcern": { "level": "majority" },
+        "selectionCriteria": { "mode": "secondary" },
+        "serverApi": { "apiVersion": "1", "apiStrict": true },
+        "serverMonitoringMode": "Poll",
+        "socks5Proxy": { "host": "p", "authentication": ["me", "pencil"] },
+        "tls": { "Enabled": { "ca_file_path": "ca.pem" } },
+        "writeConcern": { "w": "majority" },
+    }));
+    let credential = Credential::builder()
+        .username("me".to_owned())
+        .password("pencil")
+        .mechanism(AuthMechanism::ScramSha256)
+        .mechanism_properties([("SERVICE_NAME", "m")]);
+    let mut api = ServerApi::new(ServerApiVersion::V1);
+    api.strict = Some(true);
+    let tls = TlsOptions::builder().ca_file_path(PathBuf::from("ca.pem"));
+    let proxy = Socks5Proxy::builder()
+        .host("p")
+        .authentication(("me".to_owned(), "pencil".into()));
+    let hosts = ["a:5", "b"].map(|host| ServerAddress::parse(host).expect(host));
+    let expected = ClientOptions::builder()
+        .hosts(hosts)
+        .app_name("shop".to_owned())
+        .compressors(vec![Compressor::Zlib])
+        .credential(credential.build())
+        .driver_info(DriverInfo::new("wrapper"))
+        .heartbeat_freq(Duration::from_secs(5))
+        .load_balanced(false)
+        .read_concern(ReadConcern::majority())
+        .selection_criteria(SelectionCriteria::from(ReadPreference::secondary(None)))
+        .server_api(api)
+        .server_monitoring_mode(ServerMonitoringMode::Poll)
+        .socks5_proxy(proxy.build())
+        .tls(tls.build())
+        .write_concern(WriteConcern::majority())
+        .build();
+    assert_eq!(options.expect("options"), expected);
+    let error = read(serde_json::json!({ "appname": "shop" })).expect_err("unknown");
+    assert!(error.to_string().contains("appname"), "{error}");
 }
