@@ -318,7 +318,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         Delete::new(self, filter, true)
     }
 
-    /// Deletes the first document that matches `filter` and returns it.
+    /// Deletes the first document that matches `filter` and returns it. Returns `None` if none
+    /// matches, and always if the write concern of the collection is `w: 0`.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
@@ -335,7 +336,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Replaces the first document that matches `filter`, and returns the document before or after
-    /// it.
+    /// it. Returns `None` if none matches, and always if the write concern of the collection is
+    /// `w: 0`.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
@@ -357,6 +359,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Changes the first document that matches `filter`, and returns it before or after the change.
+    /// Returns `None` if none matches, and always if the write concern of the collection is `w: 0`.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};

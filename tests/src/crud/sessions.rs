@@ -5,7 +5,7 @@ use bson::{Bson, Document, Timestamp, doc};
 use onionskin::{
     Collection, Runtime,
     error::ErrorKind,
-    options::{ReadConcern, SessionOptions, WriteConcern},
+    options::{CollectionOptions, ReadConcern, SessionOptions, WriteConcern},
 };
 
 /// Runs all tests of sessions, and prints their number.
@@ -407,9 +407,15 @@ async fn a_cursor_is_closed_after_its_session_has_ended<R: Runtime + Default>(b:
 async fn unacknowledged_writes_use_no_session<R: Runtime + Default>(b: &Bench<R>) {
     let items = items(b, "unacknowledged").await;
     let nobody = || WriteConcern::nodes(0);
-    let found = items
-        .find_one_and_delete(doc! { "_id": 1 })
-        .write_concern(nobody());
+    let refused = items.find_one_and_delete(doc! { "_id": 1 });
+    let refused = refused.write_concern(nobody()).await;
+    refused.expect_err("it could not return the document");
+    let options = CollectionOptions::builder().write_concern(nobody()).build();
+    let found = b
+        .client
+        .database(DATABASE)
+        .collection_with_options::<Document>(items.name(), options)
+        .find_one_and_delete(doc! { "_id": 1 });
     assert_eq!(found.await.expect("no reply"), None);
     assert_eq!(sent(b, "findAndModify", "lsid").await, None);
     assert_eq!(sent(b, "findAndModify", "txnNumber").await, None);

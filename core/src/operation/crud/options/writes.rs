@@ -180,7 +180,7 @@ options! { ($)
         /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
         /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets the write concern. Default: that of the collection.
+        /// Sets the write concern, which cannot be `w: 0`. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
     }
 
@@ -217,7 +217,7 @@ options! { ($)
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Body "upsert",
-        /// Sets the write concern. Default: that of the collection.
+        /// Sets the write concern, which cannot be `w: 0`. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
     }
 
@@ -256,7 +256,7 @@ options! { ($)
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// Sets whether a document is inserted if none matches. Default: false.
         upsert: bool => Body "upsert",
-        /// Sets the write concern. Default: that of the collection.
+        /// Sets the write concern, which cannot be `w: 0`. Default: that of the collection.
         write_concern: WriteConcern => Kept "writeConcern",
     }
 }
