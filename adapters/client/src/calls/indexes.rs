@@ -81,7 +81,7 @@ fn names(indexes: &[IndexModel]) -> Vec<String> {
 
 collection_call! {
     /// A `drop_index` or `drop_indexes` that runs when it is awaited.
-    DropIndex { name: String, } with DropIndexOptions listed by drop_index_options
+    DropIndex { name: Option<String>, } with DropIndexOptions listed by drop_index_options
 }
 
 impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
@@ -92,7 +92,8 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
         let options = DropIndexOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
-            crud::drop_indexes(namespace, &self.name, options, self.collection.defaults())
+            let (name, defaults) = (self.name.as_deref(), self.collection.defaults());
+            crud::drop_indexes(namespace, name, options, defaults)
         });
         DropIndexFuture(single(
             self.collection.client(),

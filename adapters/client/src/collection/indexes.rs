@@ -41,8 +41,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         CreateIndexes::new(self, indexes.into_iter().collect())
     }
 
-    /// Drops the index of this name. The name `*` drops all indexes but that of `_id`, so use
-    /// [`drop_indexes`](Self::drop_indexes) for it.
+    /// Drops the index of this name. Fails for the name `*`, which stands for all indexes but that
+    /// of `_id`: [`drop_indexes`](Self::drop_indexes) drops them.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
@@ -52,7 +52,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// # }
     /// ```
     pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_, R, T> {
-        DropIndex::new(self, name.as_ref().to_owned())
+        DropIndex::new(self, Some(name.as_ref().to_owned()))
     }
 
     /// Drops all indexes but that of `_id`.
@@ -65,7 +65,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// # }
     /// ```
     pub fn drop_indexes(&self) -> DropIndex<'_, R, T> {
-        self.drop_index("*")
+        DropIndex::new(self, None)
     }
 
     /// Lists the indexes.

@@ -132,17 +132,21 @@ fn write_index(
     Ok(())
 }
 
-/// Returns the command that drops the index of this name; `*` for all but that of `_id`. Fails if
-/// an option cannot be encoded.
+/// Returns the command that drops the index of this name; `None` for all but that of `_id`. Fails
+/// for the name `*`, with which a server would drop them all, and if an option cannot be encoded.
 pub fn drop_indexes(
     namespace: &SharedNamespace,
-    name: &str,
+    name: Option<&str>,
     options: &DropIndexOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
+    if name == Some("*") {
+        let message = "the name * stands for all indexes; use drop_indexes to drop them";
+        return Err(Error::argument(message));
+    }
     let mut command = write_command("dropIndexes", namespace);
     let mut body = command.body();
-    body.str("index", name);
+    body.str("index", name.unwrap_or("*"));
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
     defaults.apply_timeout(&mut command, options.timeout);
@@ -319,4 +323,36 @@ fn write_cursor(
     let mut result = Ok(());
     body.nested("cursor", |cursor| result = fill(cursor));
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::RawDocumentBuf;
+
+    fn body(command: &Command) -> RawDocumentBuf {
+        let elements = &command.0.request.elements;
+        let length = i32::try_from(elements.len() + 5).expect("it is short");
+        let mut bytes = length.to_le_bytes().to_vec();
+        bytes.extend_from_slice(elements);
+        bytes.push(0);
+        RawDocumentBuf::from_bytes(bytes).expect("a document")
+    }
+
+    #[test]
+    fn all_indexes_are_dropped_only_if_no_name_is_given() {
+        let namespace = SharedNamespace::unchecked("d".into(), "c".into());
+        let (options, defaults) = (DropIndexOptions::default(), Defaults::default());
+        let drop = |name| drop_indexes(&namespace, name, &options, &defaults);
+        let sent = |name| {
+            let command = drop(name).expect("a command");
+            body(&command)
+                .get_str("index")
+                .expect("it is sent")
+                .to_owned()
+        };
+        assert_eq!((sent(Some("a_1")), sent(None)), ("a_1".into(), "*".into()));
+        let error = drop(Some("*")).expect_err("it is refused").to_string();
+        assert!(error.contains("drop_indexes"), "{error}");
+    }
 }
