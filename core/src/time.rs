@@ -26,6 +26,18 @@ pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<I
     (now - deadline >= FREEZE).then(|| now + AFTER_FREEZE)
 }
 
+/// Returns a time in whole milliseconds for a command, at most `i64::MAX`. A part of a millisecond
+/// counts as a whole one, because zero often means that there is no limit.
+pub(crate) fn whole_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// Returns a time in whole seconds for a command, at most `i64::MAX`. A part of a second counts as
+/// a whole one.
+pub(crate) fn whole_seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos().div_ceil(1_000_000_000)).unwrap_or(i64::MAX)
+}
+
 /// A point in time, as nanoseconds since a start that the shell chooses.
 ///
 /// The values that a shell passes to the core must not decrease. An adapter reads a monotonic clock
@@ -148,6 +160,26 @@ mod tests {
         assert_eq!(end + Duration::from_secs(1), end);
         assert_eq!(Instant::ZERO - end, Duration::ZERO);
         assert_eq!(end.checked_add(Duration::from_nanos(1)), None);
+    }
+
+    #[test]
+    fn a_part_of_a_unit_counts_as_a_whole_one() {
+        for (nanos, millis, seconds) in [
+            (0, 0, 0),
+            (1, 1, 1),
+            (500_000, 1, 1),
+            (1_000_000, 1, 1),
+            (1_000_000_000, 1000, 1),
+            (1_000_000_001, 1001, 2),
+        ] {
+            let time = Duration::from_nanos(nanos);
+            assert_eq!((whole_millis(time), whole_seconds(time)), (millis, seconds));
+        }
+        let longest = Duration::MAX;
+        assert_eq!(
+            (whole_millis(longest), whole_seconds(longest)),
+            (i64::MAX, i64::MAX)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The hello command, in its modern and its legacy form.
 
-use crate::{bson::DocumentWriter, error::TopologyVersion, options::ServerApi};
+use crate::{bson::DocumentWriter, error::TopologyVersion, options::ServerApi, time::whole_millis};
 use bson::{RawArrayBuf, RawDocument};
 use std::time::Duration;
 
@@ -133,8 +133,7 @@ impl HelloCommand<'_> {
                     .value("processId", bson::RawBsonRef::ObjectId(version.process_id))
                     .i64("counter", version.counter);
             });
-            let millis = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
-            document.i64("maxAwaitTimeMS", millis);
+            document.i64("maxAwaitTimeMS", whole_millis(wait));
         }
         if let Some(api) = self.server_api {
             api.write(document);

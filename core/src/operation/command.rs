@@ -11,7 +11,7 @@ use crate::{
     connection::ConnectionFacts,
     options::{ReadConcern, ReadPreference},
     session::SessionId,
-    time::Instant,
+    time::{Instant, whole_millis},
 };
 use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
@@ -304,8 +304,8 @@ impl Command {
 
     /// Sets the `maxTimeMS` that is sent if the operation has no deadline. `None` sends none.
     pub fn set_max_time(&mut self, time: Option<Duration>) {
-        let millis = time.map(|time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
-        self.0.request.max_time_ms = millis;
+        let millis = time.map(whole_millis);
+        self.0.request.max_time_ms = millis.map(|time| i32::try_from(time).unwrap_or(i32::MAX));
     }
 
     /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command

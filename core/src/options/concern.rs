@@ -1,7 +1,7 @@
 //! Read and write concerns.
 
 use super::table::{OptionValue, millis, options};
-use crate::{bson::DocumentWriter, error::Error};
+use crate::{bson::DocumentWriter, error::Error, time::whole_millis};
 use bson::{RawDocumentBuf, cstr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
@@ -290,8 +290,7 @@ impl WriteConcern {
             document.append(cstr!("j"), journal);
         }
         if let Some(timeout) = self.w_timeout {
-            let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-            document.append(cstr!("wtimeout"), millis);
+            document.append(cstr!("wtimeout"), whole_millis(timeout));
         }
         document
     }

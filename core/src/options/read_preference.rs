@@ -1,7 +1,7 @@
 //! Read preferences: which members of a replica set may serve a read.
 
 use super::table::{options, seconds};
-use crate::{description::Tags, error::Error};
+use crate::{description::Tags, error::Error, time::whole_seconds};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, time::Duration};
 
@@ -331,7 +331,7 @@ impl fmt::Display for ReadPreference {
             write!(f, ", tagSets: {:?}", self.tag_sets())?;
         }
         if let Some(max) = self.max_staleness() {
-            write!(f, ", maxStalenessSeconds: {}", max.as_secs())?;
+            write!(f, ", maxStalenessSeconds: {}", whole_seconds(max))?;
         }
         if let Some(enabled) = self.hedge() {
             write!(f, ", hedge: {{ enabled: {enabled} }}")?;

@@ -4,7 +4,6 @@
 
 use crate::{bson::DocumentWriter, error::Error};
 use bson::{Bson, Document};
-use std::time::Duration;
 
 /// Where an option stands in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +59,6 @@ impl OptionValue for u64 {
 impl OptionValue for f64 {
     fn write(&self, key: &str, body: &mut DocumentWriter<'_>) -> Result<(), Error> {
         body.tree_value(key, &Bson::Double(*self)).map(drop)
-    }
-}
-
-impl OptionValue for Duration {
-    fn write(&self, key: &str, body: &mut DocumentWriter<'_>) -> Result<(), Error> {
-        body.i64(key, i64::try_from(self.as_millis()).unwrap_or(i64::MAX));
-        Ok(())
     }
 }
 
@@ -241,6 +233,7 @@ pub(crate) use options;
 
 /// Times in the options as whole milliseconds, for serde.
 pub(crate) mod millis {
+    use crate::time::whole_millis;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
@@ -248,8 +241,7 @@ pub(crate) mod millis {
         time: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let millis = time.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-        millis.serialize(serializer)
+        time.map(whole_millis).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -262,6 +254,7 @@ pub(crate) mod millis {
 
 /// Times in the options as whole seconds, for serde.
 pub(crate) mod seconds {
+    use crate::time::whole_seconds;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
@@ -269,8 +262,7 @@ pub(crate) mod seconds {
         time: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let seconds = time.map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
-        seconds.serialize(serializer)
+        time.map(whole_seconds).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

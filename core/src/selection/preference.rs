@@ -4,6 +4,7 @@ use crate::{
     bson::DocumentWriter,
     description::{ServerType, TopologyType},
     options::{ReadMode, ReadPreference},
+    time::whole_seconds,
 };
 
 static PRIMARY_PREFERRED: ReadPreference = ReadPreference::new(ReadMode::PrimaryPreferred);
@@ -66,8 +67,7 @@ pub fn write_read_preference(command: &mut DocumentWriter<'_>, preference: &Read
             });
         }
         if let Some(limit) = preference.max_staleness() {
-            let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
-            document.i64("maxStalenessSeconds", seconds);
+            document.i64("maxStalenessSeconds", whole_seconds(limit));
         }
         if let Some(enabled) = preference.hedge() {
             document.nested("hedge", |hedge| {

@@ -4,6 +4,7 @@ use crate::{
     description::{ServerDescription, ServerType, TopologyDescription},
     error::Error,
     options::ReadPreference,
+    time::whole_seconds,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -38,7 +39,7 @@ pub(super) fn validate(
         "maxStalenessSeconds",
         format!(
             "{} s is too small; with heartbeatFrequencyMS {} the minimum is {} ms",
-            limit.as_secs(),
+            whole_seconds(limit),
             heartbeat_frequency.as_millis(),
             smallest.as_millis()
         ),

@@ -328,7 +328,9 @@ fn write_cursor(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bson::RawDocumentBuf;
+    use crate::options::{ReadPreferenceOptions, WriteConcern};
+    use bson::{RawDocumentBuf, doc};
+    use std::time::Duration;
 
     fn body(command: &Command) -> RawDocumentBuf {
         let elements = &command.0.request.elements;
@@ -354,5 +356,38 @@ mod tests {
         assert_eq!((sent(Some("a_1")), sent(None)), ("a_1".into(), "*".into()));
         let error = drop(Some("*")).expect_err("it is refused").to_string();
         assert!(error.contains("drop_indexes"), "{error}");
+    }
+
+    #[test]
+    fn a_time_shorter_than_its_unit_is_not_sent_as_zero() {
+        // Zero would mean that documents expire at once, or that there is no limit.
+        let short = Duration::from_micros(500);
+        let namespace = SharedNamespace::unchecked("d".into(), "c".into());
+        let expiring = IndexOptions::builder().expire_after(short).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "at": 1 })
+            .options(expiring);
+        let mut concern = WriteConcern::nodes(2);
+        concern.w_timeout = Some(short);
+        let options = CreateIndexOptions::builder()
+            .max_time(short)
+            .write_concern(concern)
+            .build();
+        let indexes = [index.build()];
+        let command = create_indexes(&namespace, &indexes, &options, &Defaults::default());
+        let command = command.expect("a command");
+        assert_eq!(command.0.request.max_time_ms, Some(1));
+        let sent: Document = (&*body(&command)).try_into().expect("a document");
+        let concern = sent.get_document("writeConcern").expect("it is sent");
+        assert_eq!(concern.get_i64("wtimeout").ok(), Some(1));
+        let index = sent.get_array("indexes").expect("a list")[0].as_document();
+        let seconds = index.expect("an index").get_i32("expireAfterSeconds");
+        assert_eq!(seconds.ok(), Some(1));
+
+        let stored = bson::serialize_to_document(&options).expect("a document");
+        assert_eq!(stored.get_i64("maxTimeMS").ok(), Some(1));
+        let options = ReadPreferenceOptions::builder().max_staleness(short);
+        let stored = bson::serialize_to_document(&options.build()).expect("a document");
+        assert_eq!(stored.get_i64("maxStalenessSeconds").ok(), Some(1));
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     bson::DocumentWriter,
     error::Error,
     options::{OptionValue, Place, names, numbers, options},
+    time::whole_seconds,
 };
 use bson::{Document, doc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -177,10 +178,10 @@ impl TimeseriesOptions {
 /// Appends a time as whole seconds.
 pub(crate) fn write_seconds(body: &mut DocumentWriter<'_>, key: &str, time: Option<Duration>) {
     if let Some(time) = time {
-        let seconds = time.as_secs();
+        let seconds = whole_seconds(time);
         match i32::try_from(seconds) {
             Ok(seconds) => body.i32(key, seconds),
-            Err(_) => body.i64(key, i64::try_from(seconds).unwrap_or(i64::MAX)),
+            Err(_) => body.i64(key, seconds),
         };
     }
 }
