@@ -39,7 +39,8 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
 
     /// Sets the time limit of [`and_run2`](Self::and_run2) and [`and_run`](Self::and_run). Zero
     /// means no limit. Default: that of the session, then `timeoutMS` of the client, then 120 s. A
-    /// transaction that is only started has no time limit, because its start sends nothing.
+    /// transaction that is only started fails with a time limit, because its start sends nothing.
+    /// The calls in it, its commit and its abort have time limits of their own.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -66,7 +67,8 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
         self
     }
 
-    /// Sets the `maxTimeMS` of the commit. Default: none.
+    /// Sets the `maxTimeMS` of the commit. A time limit of the commit supersedes it: that of the
+    /// call, of the session or of the client (`timeoutMS`). Default: none.
     pub fn max_commit_time(mut self, time: Duration) -> Self {
         self.options.max_commit_time = Some(time);
         self
@@ -284,10 +286,14 @@ impl<R: Runtime> Future for StartTransactionFuture<'_, R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let StartTransaction {
-            session, options, ..
-        } = &mut self.0;
-        Poll::Ready(session.begin_transaction(options))
+        let start = &mut self.0;
+        if start.timeout.is_some() {
+            return Poll::Ready(Err(Error::invalid_option(
+                "timeoutMS",
+                "the start of a transaction sends nothing; limit the session or its calls",
+            )));
+        }
+        Poll::Ready(start.session.begin_transaction(&start.options))
     }
 }
 

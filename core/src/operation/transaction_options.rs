@@ -31,8 +31,8 @@ pub struct TransactionOptions {
     pub write_concern: Option<WriteConcern>,
     /// How the server of reads is selected. In a transaction, only the primary can read.
     pub selection_criteria: Option<SelectionCriteria>,
-    /// The `maxTimeMS` of `commitTransaction`. It has no effect if the commit has a time limit.
-    /// Default: none.
+    /// The `maxTimeMS` of `commitTransaction`. A time limit of the commit supersedes it: that of
+    /// the call, of the session or of the client (`timeoutMS`). Default: none.
     pub max_commit_time: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ impl TransactionOptionsBuilder {
         self
     }
 
-    /// Sets [`TransactionOptions::max_commit_time`].
+    /// Sets [`TransactionOptions::max_commit_time`], which a time limit of the commit supersedes.
     pub fn max_commit_time(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.0.max_commit_time = time.into();
         self

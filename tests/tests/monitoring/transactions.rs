@@ -171,6 +171,20 @@ fn the_write_concern_of_a_collection_is_not_inherited_in_a_transaction() {
     });
 }
 
+#[test]
+fn the_start_of_a_transaction_takes_no_time_limit() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("");
+        let mut session = session(&watched).await;
+        let start = session.start_transaction().timeout(Duration::from_secs(1));
+        let error = start.await.expect_err("nothing would be limited");
+        assert!(error.to_string().contains("timeoutMS"), "{error}");
+        assert_eq!(session.transaction_state(), TransactionState::None);
+        session.end().await;
+        watched.end().await;
+    });
+}
+
 /// "Callback Raises a Custom Error" and "Callback Returns a Value".
 #[test]
 fn the_result_of_the_callback_is_the_result_of_the_run() {
