@@ -89,7 +89,7 @@ impl<R: Runtime> Client<R> {
     /// servers on demand.
     pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
         if !R::RUNS_IN_BACKGROUND {
-            options.monitoring = Monitoring::Scanning;
+            options.scan_on_demand();
         }
         ClientBuilder {
             runtime,

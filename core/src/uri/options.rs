@@ -171,8 +171,8 @@ impl OptionsParser {
             }));
     }
 
-    /// Unless the client scans, drops the options that only a client that scans has. A warning
-    /// calls these options unknown (SEL-6).
+    /// Unless the client scans, drops the option that only a client that scans has. A warning calls
+    /// the option unknown (SEL-6). Its value is kept aside ([`ClientOptions::scan_on_demand`]).
     fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption<'_>>) {
         if self.draft.options.monitoring == Monitoring::Scanning {
             return;
@@ -181,6 +181,8 @@ impl OptionsParser {
             if option.spec.scanning_only {
                 let (key, nearest) = (option.spec.name.to_owned(), None);
                 self.warnings.push(Warning::Unknown { key, nearest });
+                let read = |value| boolean(option.spec.name, value, &mut Vec::new()).ok();
+                self.draft.options.unused_try_once = option.last.and_then(read);
             }
             !option.spec.scanning_only
         });

@@ -18,6 +18,7 @@ impl Default for ClientOptions {
             monitoring: Monitoring::Background,
             strict: false,
             srv_ttl: None,
+            unused_try_once: None,
             unused_tls: None,
             kerberos: None,
             warnings: Vec::new(),

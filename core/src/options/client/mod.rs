@@ -396,6 +396,10 @@ fields! {
         /// due. `None` if the hosts were not looked up, or if the time is unknown.
         #[serde(skip)]
         pub(crate) srv_ttl: Option<Duration>,
+        /// `serverSelectionTryOnce` of a connection string that was parsed for a client with
+        /// background monitoring.
+        #[serde(skip)]
+        pub(crate) unused_try_once: Option<bool>,
         /// The TLS options of a connection string without `tls=true`, for the warnings about them.
         #[serde(skip)]
         pub(crate) unused_tls: Option<Box<TlsOptions>>,
@@ -428,6 +432,19 @@ impl ClientOptions {
     pub fn set_kerberos(&mut self, kerberos: Option<Arc<dyn Kerberos>>) -> &mut Self {
         self.kerberos = kerberos.map(KerberosLibrary);
         self
+    }
+
+    /// Makes the client check servers on demand ([`Monitoring::Scanning`]). The clients of
+    /// `onionskin-blocking` do. If the options were [parsed](Self::parse) for background
+    /// monitoring, `serverSelectionTryOnce` takes effect now, and the warning about it is removed.
+    pub fn scan_on_demand(&mut self) {
+        self.monitoring = Monitoring::Scanning;
+        if let Some(once) = self.unused_try_once.take() {
+            self.server_selection_try_once.get_or_insert(once);
+            let is_of_it = |key: &str| key == "serverSelectionTryOnce";
+            self.warnings
+                .retain(|found| !matches!(found, Warning::Unknown { key, .. } if is_of_it(key)));
+        }
     }
 
     /// Returns the warnings about the connection string from which [`parse`](Self::parse) read the

@@ -246,7 +246,6 @@ fn invalid_and_unknown_options_are_ignored_with_a_warning() {
         "appName=%ff",
         "serverMonitoringMode=AUTO",
         "unknown=1",
-        "serverSelectionTryOnce=true",
         "readPreferenceTags=a",
         "authMechanismProperties=a",
     ] {

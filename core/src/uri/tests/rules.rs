@@ -357,3 +357,29 @@ fn tls_options_without_tls_cause_a_warning_when_a_client_is_created() {
         );
     }
 }
+
+#[test]
+fn a_client_that_scans_has_try_once_also_if_its_options_were_parsed_for_another_one() {
+    let text = "mongodb://a/?serverSelectionTryOnce=false&tsl=true";
+    let mut options: ClientOptions = text.parse().expect(text);
+    assert_eq!(options.server_selection_try_once, None);
+    assert_eq!(options.warnings().len(), 2);
+    let mut chosen = options.clone();
+    chosen.server_selection_try_once = Some(true);
+    for (options, expected) in [(&mut options, false), (&mut chosen, true)] {
+        options.scan_on_demand();
+        assert_eq!(options.server_selection_try_once, Some(expected));
+        let warnings: Vec<_> = options.warnings().iter().map(Warning::to_string).collect();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("tsl"),
+            "{warnings:?}"
+        );
+    }
+    for text in ["mongodb://a/?serverSelectionTryOnce=maybe", "mongodb://a/"] {
+        let mut options: ClientOptions = text.parse().expect(text);
+        let warnings = options.warnings().to_vec();
+        options.scan_on_demand();
+        assert_eq!(options.server_selection_try_once, None);
+        assert_eq!(options.warnings(), warnings);
+    }
+}
