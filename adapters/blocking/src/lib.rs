@@ -22,7 +22,9 @@
 //! Only Unix systems are supported.
 
 #![forbid(unsafe_code)]
-#![cfg(unix)]
+
+#[cfg(not(unix))]
+compile_error!("onionskin-blocking needs a Unix system, for `poll`; use onionskin-tokio here");
 
 mod client;
 mod cursor;
