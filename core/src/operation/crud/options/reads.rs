@@ -32,7 +32,8 @@ options! { ($)
         /// Sets the exclusive upper bound of the keys of the index in `hint`.
         max: Document => Body "max",
         /// Sets how long the server waits for new documents before it answers a `getMore` of a
-        /// cursor of the type `TailableAwait`, in whole milliseconds.
+        /// cursor of the type `TailableAwait`, in whole milliseconds. Ignored for other cursors, as
+        /// the CRUD specification demands.
         max_await_time: Duration => Kept "maxAwaitTimeMS" as "crate::options::millis",
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).

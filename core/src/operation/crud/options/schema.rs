@@ -283,8 +283,9 @@ options! { ($)
     /// Options of `list_collections` and `list_collection_names`. All are unset by default.
     ListCollectionsOptions, built by ListCollectionsOptionsBuilder,
     listed by list_collections_options => {
-        /// Sets whether only collections are listed that the user may access. Only with
-        /// `list_collection_names`.
+        /// Sets whether only collections are listed that the user may access. A user without the
+        /// privilege `listCollections` needs it for `list_collection_names`. For the other facts of
+        /// `list_collections`, servers demand the privilege even so.
         authorized_collections: bool => Body "authorizedCollections",
         /// Sets the maximum number of documents per batch. Default: chosen by the server.
         batch_size: u32 => Cursor "batchSize",
