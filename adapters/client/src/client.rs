@@ -87,6 +87,16 @@ impl<R: Runtime> Client<R> {
     /// Creates a builder for a client with these options on this runtime. If tasks of the runtime
     /// do not run in the background ([`Runtime::RUNS_IN_BACKGROUND`]), the client checks its
     /// servers on demand.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, options::ClientOptions};
+    /// # async fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let mut options = ClientOptions::parse("mongodb+srv://cluster.example.net").await?;
+    /// options.app_name = Some("shop".to_owned());
+    /// let client = Client::builder(R::default(), options).resolve().await?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
         if !R::RUNS_IN_BACKGROUND {
             options.scan_on_demand();
@@ -120,6 +130,16 @@ impl<R: Runtime> Client<R> {
     ///
     /// Looks up the hosts of a `mongodb+srv` string first, so that a failure of DNS is the error of
     /// this call ([`ClientBuilder::resolve`]). Does not wait for a server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let client = Client::<R>::with_uri_str("mongodb://localhost:27017/?timeoutMS=5000").await?;
+    /// // The first call waits for a server, for five seconds at most.
+    /// client.database("admin").run_command(doc! { "ping": 1 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn with_uri_str(text: impl AsRef<str>) -> Result<Self, Error>
     where
         R: Default,
@@ -130,6 +150,15 @@ impl<R: Runtime> Client<R> {
 
     /// Creates a client with these options, with the default runtime of type `R`. The hosts of a
     /// `mongodb+srv` string are looked up afterwards, as [`ClientBuilder::build`] describes.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, options::ClientOptions};
+    /// # fn example<R: Runtime + Default>() -> Result<Client<R>, Error> {
+    /// let mut options: ClientOptions = "mongodb://localhost:27017".parse()?;
+    /// options.max_pool_size = Some(20);
+    /// Client::with_options(options)
+    /// # }
+    /// ```
     pub fn with_options(options: ClientOptions) -> Result<Self, Error>
     where
         R: Default,
@@ -147,6 +176,15 @@ impl<R: Runtime> Client<R> {
     /// fields that do not fit are omitted or cut ([HELLO-34]).
     ///
     /// Fails if the name is empty, or if a text contains the separator `|` ([HELLO-45]).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, options::DriverInfo};
+    /// # fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let mut wrapper = DriverInfo::new("my-object-mapper");
+    /// wrapper.version = Some("1.2".to_owned());
+    /// client.append_metadata(wrapper)
+    /// # }
+    /// ```
     ///
     /// [HELLO-47]: onionskin_core::requirements::handshake#HELLO-47
     /// [HELLO-48]: onionskin_core::requirements::handshake#HELLO-48
@@ -238,6 +276,18 @@ impl<R: Runtime> Client<R> {
     /// Starts a session. Nothing is sent to a server.
     ///
     /// Fails for options that exclude each other.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().await?;
+    /// people.insert_one(doc! { "name": "Ada" }).session(&mut session).await?;
+    /// // A read of the session sees its write, also on a secondary.
+    /// let ada = people.find_one(doc! { "name": "Ada" }).session(&mut session).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_session(&self) -> StartSession<'_, R> {
         StartSession::new(self)
     }
@@ -253,6 +303,16 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Returns a handle to the database of the connection string; `None` if it has none.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let client = Client::<R>::with_uri_str("mongodb://localhost/shop").await?;
+    /// let shop = client.default_database().expect("the string names it");
+    /// assert_eq!(shop.name(), "shop");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn default_database(&self) -> Option<Database<R>> {
         self.handle

@@ -141,6 +141,18 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Returns a handle of the same collection whose documents are read and written as `U`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Name { name: String }
+    ///
+    /// let names = people.clone_with_type::<Name>();
+    /// let first = names.find_one(doc! {}).projection(doc! { "name": 1 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn clone_with_type<U: Send + Sync>(&self) -> Collection<R, U> {
         self.handle()

@@ -70,6 +70,18 @@ impl<R: Runtime, T> Cursor<R, T> {
     }
 
     /// Returns this cursor with documents of another type.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct PerYear { _id: i32, count: i64 }
+    ///
+    /// let group = doc! { "$group": { "_id": "$born", "count": { "$sum": 1_i64 } } };
+    /// let years = people.aggregate([group]).await?.with_type::<PerYear>().into_vec().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<D>(self) -> Cursor<R, D> {
         Cursor {
             batches: self.batches,
@@ -83,6 +95,17 @@ impl<R: Runtime, T> Cursor<R, T> {
     ///
     /// Fails with a timeout error if no time is left to fetch another batch, and if the document is
     /// not BSON. After an error there is no current document.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// while cursor.advance().await? {
+    ///     println!("{} bytes", cursor.current().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn advance(&mut self) -> Result<bool, Error> {
         poll_fn(|context| self.poll_advance(context)).await
     }
@@ -155,6 +178,16 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// has one, begins anew; without one, the call waits for two seconds at most.
     /// [`CloseCursor::timeout`] sets another limit. If the future of `close` or the cursor itself
     /// is dropped, the cursor is closed in the background.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// let first = cursor.next().await.transpose()?;
+    /// cursor.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> CloseCursor<R> {
         self.batches.close()
     }
@@ -217,6 +250,17 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     /// connection before the cursor is polled again, closed or dropped, or before one second after
     /// the time limit of the cursor, which goes on meanwhile. So set a time limit for the cursor
     /// ([`Find::timeout`](crate::Find::timeout)), or drop a cursor that is not needed any more.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// while let Some(person) = cursor.next().await {
+    ///     println!("{}", person?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }
@@ -243,6 +287,15 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     }
 
     /// Returns all remaining documents as a list, or the first error.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let youngest = people.find(doc! {}).sort(doc! { "born": -1 }).limit(10);
+    /// let youngest: Vec<Document> = youngest.await?.into_vec().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn into_vec(mut self) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         while let Some(document) = self.next().await {

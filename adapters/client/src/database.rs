@@ -90,6 +90,19 @@ impl<R: Runtime> Database<R> {
 
     /// Returns a handle of a collection whose documents are read and written as `T`. Nothing is
     /// sent to a server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(app: Database<R>) -> Result<(), Error> {
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Person { name: String, born: i32 }
+    ///
+    /// let people = app.collection::<Person>("people");
+    /// people.insert_one(Person { name: "Ada".to_owned(), born: 1815 }).await?;
+    /// let ada: Option<Person> = people.find_one(doc! { "name": "Ada" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<R, T> {
         Collection::new(self, name, CollectionOptions::default())

@@ -233,6 +233,18 @@ impl<'a, R: Runtime> StartSession<'a, R> {
 
     /// Sets whether all reads see the data of one point in time, which is that of the first read or
     /// `snapshot_time`. Default: false.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut session = client.start_session().snapshot(true).await?;
+    /// let count = orders.count_documents(doc! {}).session(&mut session).await?;
+    /// // Orders that were added meanwhile are not seen.
+    /// let mut all = orders.find(doc! {}).session(&mut session).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(mut self, value: bool) -> Self {
         self.options.snapshot = Some(value);
         self

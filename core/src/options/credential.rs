@@ -183,6 +183,14 @@ impl CredentialBuilder {
 
 impl Credential {
     /// Returns a credential for SCRAM with this user name and password, and the source `admin`.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, Credential};
+    ///
+    /// let credential = Credential::password("me", "pencil");
+    /// assert_eq!(credential.source(), "admin");
+    /// let options = ClientOptions::builder().credential(credential).build();
+    /// ```
     #[must_use]
     pub fn password(username: impl Into<String>, password: impl Into<Secret>) -> Self {
         Self::builder()

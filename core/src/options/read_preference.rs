@@ -190,6 +190,16 @@ impl ReadPreference {
     }
 
     /// Returns a read preference for secondaries, or else the primary.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadPreference, ReadPreferenceOptions};
+    /// use std::time::Duration;
+    ///
+    /// let any = ReadPreference::secondary_preferred(None);
+    /// let fresh = ReadPreferenceOptions::builder().max_staleness(Duration::from_secs(90)).build();
+    /// let fresh = ReadPreference::secondary_preferred(fresh);
+    /// # assert_ne!(any, fresh);
+    /// ```
     pub fn secondary_preferred(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
         Self::SecondaryPreferred {
             options: options.into(),

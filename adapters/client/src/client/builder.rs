@@ -45,6 +45,21 @@ pub struct ClientBuilder<R: Runtime> {
 
 impl<R: Runtime> ClientBuilder<R> {
     /// Adds a listener for all events of the client, from the first one on.
+    ///
+    /// ```
+    /// # use onionskin::{Client, ClientBuilder, Runtime};
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// use onionskin::event::{Event, EventKind};
+    /// use std::sync::Arc;
+    ///
+    /// let builder = builder.event_listener(Arc::new(|event: &Event| {
+    ///     if let EventKind::Sdam(change) = &event.kind {
+    ///         println!("{change:?}");
+    ///     }
+    /// }));
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn event_listener(mut self, listener: EventListener) -> Self {
         self.listeners.push(listener);
         self

@@ -32,6 +32,17 @@ impl<R: Runtime> Client<R> {
     /// that were ignored or are deprecated, and options that have no effect in this version. They
     /// are also logged when the client is built. If the client looks up the TXT record afterwards,
     /// it logs the warnings about it then, and they are among these from then on.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let client = Client::<R>::with_uri_str("mongodb://localhost/?maxPoolsize=lots").await?;
+    /// for warning in client.warnings() {
+    ///     eprintln!("{warning}"); // option maxPoolSize is ignored: it takes a whole number
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.handle.warnings.clone();
@@ -53,6 +64,15 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Returns the current topology description.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// for (address, server) in &client.topology().servers {
+    ///     println!("{address}: {}", server.server_type);
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn topology(&self) -> Arc<TopologyDescription> {
         self.shared().lock().core.topology().clone()
@@ -74,6 +94,14 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Returns the numbers of sockets, checked-out connections and waiting operations.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let counts = client.counts();
+    /// println!("{} in use, {} operations wait", counts.in_use, counts.waiting);
+    /// # }
+    /// ```
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared().lock().core.counts()

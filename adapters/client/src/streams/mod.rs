@@ -121,6 +121,18 @@ impl<R: Runtime, T> ChangeStream<R, T> {
 
     /// Returns the token with which the stream would resume: that of the last event that was
     /// returned, or one that the server has sent after it. `None` before the first token.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut changes = people.watch().await?;
+    /// let first = changes.next().await.transpose()?;
+    /// if let Some(token) = changes.resume_token() {
+    ///     let rest = people.watch().resume_after(token).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn resume_token(&self) -> Option<ResumeToken> {
         self.events.fetch.program().resume_token().cloned()
@@ -230,12 +242,24 @@ impl<R: Runtime, T: DeserializeOwned + 'static> ChangeStream<R, T> {
     /// Fails if an event does not have the form of `T`; the stream then continues with the event
     /// after it. Fails with a timeout error if the time limit passes; the stream then resumes with
     /// the next call. Other errors end the stream.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut changes = people.watch().await?;
+    /// while let Some(event) = changes.next().await {
+    ///     println!("{:?}", event?.operation_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_event(context, false)).await
     }
 
     /// Returns the next event, for which it fetches one batch at most. `None` if that batch is
-    /// empty, and at the end of the stream. Fails and can be dropped like [`next`](Self::next).
+    /// empty, and at the end of the stream. Fails and can be dropped like [`next`](Self::next). The
+    /// example of [`ChangeStream`] uses it to store tokens.
     pub async fn next_if_any(&mut self) -> Result<Option<T>, Error> {
         poll_fn(|context| self.poll_event(context, true))
             .await
