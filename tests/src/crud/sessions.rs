@@ -411,12 +411,10 @@ async fn unacknowledged_writes_use_no_session<R: Runtime + Default>(b: &Bench<R>
     let refused = refused.write_concern(nobody()).await;
     refused.expect_err("it could not return the document");
     let options = CollectionOptions::builder().write_concern(nobody()).build();
-    let found = b
-        .client
-        .database(DATABASE)
-        .collection_with_options::<Document>(items.name(), options)
-        .find_one_and_delete(doc! { "_id": 1 });
-    assert_eq!(found.await.expect("no reply"), None);
+    let database = b.client.database(DATABASE);
+    let quiet = database.collection_with_options::<Document>(items.name(), options);
+    let found = quiet.find_one_and_delete(doc! { "_id": 1 }).await;
+    assert_eq!(found.expect("no reply"), None);
     assert_eq!(sent(b, "findAndModify", "lsid").await, None);
     assert_eq!(sent(b, "findAndModify", "txnNumber").await, None);
     // The reply to a command that writes no documents is read nevertheless.

@@ -11,7 +11,7 @@ use crate::{
 };
 use onionskin_core::{description::ServerType, event::Event};
 use onionskin_deployment::deployment::DeploymentOptions;
-use onionskin_worlds::world::plan::Disaster;
+use onionskin_worlds::world::{Disaster, Span};
 use std::time::Duration;
 
 /// The durations of freezes in seconds, from three seconds to eight hours.
@@ -26,7 +26,10 @@ fn everywhere() -> [DeploymentOptions; 3] {
 /// Suspends the client's process for the time `pause`. Returns after that time.
 async fn freeze(scene: &Scene, pause: Duration) {
     let before = scene.now();
-    scene.strike(Disaster::Freeze { client: 0, pause });
+    scene.strike(Disaster::Freeze {
+        client: 0,
+        pause: Span(pause),
+    });
     scene.pause(1).await;
     assert!(scene.now() >= before + pause);
 }

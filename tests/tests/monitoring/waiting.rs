@@ -17,7 +17,7 @@ use onionskin_core::{
     event::Event,
     options::ServerSelector,
 };
-use onionskin_worlds::world::plan::Disaster;
+use onionskin_worlds::world::{Disaster, Span};
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -330,7 +330,10 @@ async fn race_for_the_connection(
     });
     if let Some(pause) = freeze {
         scene.pause_for(limit.saturating_sub(pause / 2)).await;
-        scene.strike(Disaster::Freeze { client: 0, pause });
+        scene.strike(Disaster::Freeze {
+            client: 0,
+            pause: Span(pause),
+        });
     }
     let (found, took) = scene.ended("an end", find).await;
     busy.join().await.expect("a reply");
