@@ -292,7 +292,7 @@ mod tests {
         let time = |increment, signature: i64| {
             let clock = Timestamp { time: 5, increment };
             let hash = bson::Binary {
-                subtype: bson::spec::BinarySubtype::Generic,
+                subtype: BinarySubtype::Generic,
                 bytes: vec![7; 20],
             };
             let signature = rawdoc! { "hash": hash, "keyId": signature };
