@@ -14,15 +14,15 @@ use onionskin_core::{
     client::DriverInfo,
     error::Error,
     operation::{
-        Command, CursorResources, Decode, Exchange, Program, Single,
+        ABANDON_LIMIT, Command, CursorResources, Decode, Exchange, Program, Single,
         crud::{DatabaseOptions, Defaults, WriteModel},
     },
     options::{ClientOptions, Monitoring, Warning},
     uri,
 };
 use std::{
-    future::Future,
-    pin::Pin,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -402,8 +402,15 @@ impl<R: Runtime> Client<R> {
     }
 
     fn finish_in_background(&self, execution: Execution<R, Single<IgnoredReply>>) {
+        let shared = self.shared().clone();
         self.shared().spawn(async move {
-            let _ = execution.await;
+            let mut execution = pin!(execution);
+            let mut limit = pin!(shared.runtime.sleep(ABANDON_LIMIT));
+            poll_fn(|context| match execution.as_mut().poll(context) {
+                Poll::Ready(_) => Poll::Ready(()),
+                Poll::Pending => limit.as_mut().poll(context),
+            })
+            .await;
         });
         self.shared().runtime.run_ready();
     }
@@ -411,8 +418,8 @@ impl<R: Runtime> Client<R> {
 
 /// An operation that ends sessions or a cursor on their server.
 ///
-/// If the future is dropped early, the operation continues in its own task, with its own time
-/// limit.
+/// If the future is dropped early, the operation continues in its own task, with its own time limit
+/// and for [`ABANDON_LIMIT`] at most.
 pub(crate) struct EndCommand<R: Runtime> {
     client: Client<R>,
     /// The operation; `None` after it has ended.

@@ -146,8 +146,8 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
         }
     }
 
-    /// Returns the batches as a stream, which borrows the session. With another session than that of
-    /// the call, the stream gives an error and ends.
+    /// Returns the batches as a stream, which borrows the session. With another session than that
+    /// of the call, the stream gives an error and ends.
     pub fn stream<'a>(
         &'a mut self,
         session: &'a mut ClientSession<R>,

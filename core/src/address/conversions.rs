@@ -30,7 +30,7 @@ impl From<SocketAddr> for ServerAddress {
 
 /// The form of an address that names its variant.
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "ServerAddress")]
+#[serde(rename = "ServerAddress", deny_unknown_fields)]
 enum Variant {
     Tcp { host: String, port: Option<u16> },
     Unix { path: PathBuf },
@@ -41,8 +41,15 @@ enum Variant {
 #[serde(untagged)]
 enum Form {
     Text(String),
-    Parts { host: String, port: Option<u16> },
+    Parts(Parts),
     Variant(Variant),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    host: String,
+    port: Option<u16>,
 }
 
 /// Returns the address of a host, which can be the path of a Unix domain socket. Fails as
@@ -50,7 +57,10 @@ enum Form {
 fn from_parts(host: &str, port: Option<u16>) -> Result<ServerAddress, InvalidAddress> {
     let fail = |reason| Err(InvalidAddress { reason });
     if host.ends_with(".sock") && host.contains('/') {
-        return Ok(Address::unix(host).into());
+        return match port {
+            None => Ok(Address::unix(host).into()),
+            Some(_) => fail("a Unix domain socket has no port"),
+        };
     }
     let fault = match host.contains(':') {
         true => literal_fault(host),
@@ -83,7 +93,7 @@ impl<'de> Deserialize<'de> for ServerAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let address = match Form::deserialize(deserializer)? {
             Form::Text(text) => Self::parse(text),
-            Form::Parts { host, port } | Form::Variant(Variant::Tcp { host, port }) => {
+            Form::Parts(Parts { host, port }) | Form::Variant(Variant::Tcp { host, port }) => {
                 from_parts(&host, port)
             }
             Form::Variant(Variant::Unix { path }) => return Ok(Self::Unix { path }),
@@ -120,6 +130,9 @@ mod tests {
             r#""a:0""#,
             r#"{"host": "a b"}"#,
             r#"{"host": "a", "port": 0}"#,
+            r#"{"host": "a", "prot": 5}"#,
+            r#"{"Tcp": {"host": "a", "prot": 5}}"#,
+            r#"{"host": "/tmp/m.sock", "port": 5}"#,
         ] {
             assert_eq!(read(json), None, "{json}");
         }

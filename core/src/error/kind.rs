@@ -147,6 +147,9 @@ pub enum Wait {
     /// Handshake: waiting for the reply to `hello`, for a step of authentication, or for the reply
     /// to a later check by a monitor.
     Handshake,
+    /// Authentication, in a queue of the client: earlier authentications of the client were not
+    /// over. The server is not at fault.
+    Queue,
     /// Exchange: waiting for the reply to a command, or the time limit passed before a retry.
     Exchange,
     /// Transaction: repeating a whole transaction, or its commit. The last failure is the source of
@@ -155,13 +158,14 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// True for [`Connect`](Self::Connect), [`Handshake`](Self::Handshake) and
-    /// [`Exchange`](Self::Exchange), in which the client waits for the network.
+    /// True for [`Connect`](Self::Connect), [`Handshake`](Self::Handshake), [`Queue`](Self::Queue)
+    /// and [`Exchange`](Self::Exchange): the client waits for the network, or for its turn to use
+    /// it.
     #[must_use]
     pub const fn is_network(self) -> bool {
         match self {
             Self::Selection | Self::CheckOut | Self::Transaction => false,
-            Self::Connect | Self::Handshake | Self::Exchange => true,
+            Self::Connect | Self::Handshake | Self::Queue | Self::Exchange => true,
         }
     }
 }

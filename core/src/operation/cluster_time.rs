@@ -18,7 +18,9 @@ use crate::{
     error::{Error, ErrorKind},
     time::Instant,
 };
-use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, spec::BinarySubtype};
+use bson::{
+    Binary, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, spec::BinarySubtype,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -90,7 +92,17 @@ impl Serialize for ClusterTime {
 /// Fails for a document of which [`ClusterTime::from_document`] reads no time.
 impl<'de> Deserialize<'de> for ClusterTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let document = Document::deserialize(deserializer)?;
+        let mut document = Document::deserialize(deserializer)?;
+        // In formats of text, the bytes of the hash are a list of numbers.
+        if let Ok(signature) = document.get_document_mut("signature")
+            && let Ok(numbers) = signature.get_array("hash")
+        {
+            let byte = |number: &Bson| u8::try_from(number.as_i32()?).ok();
+            let bytes: Option<Vec<u8>> = numbers.iter().map(byte).collect();
+            let bytes = bytes.ok_or_else(|| D::Error::custom("the hash has a number above 255"))?;
+            let subtype = BinarySubtype::Generic;
+            signature.insert("hash", Binary { subtype, bytes });
+        }
         let document = RawDocumentBuf::try_from(&document).map_err(D::Error::custom)?;
         let malformed = || D::Error::custom("the document is not a $clusterTime");
         Self::from_document(&document).ok_or_else(malformed)
@@ -291,7 +303,7 @@ mod tests {
     fn cluster_times_are_ordered_and_can_be_stored() {
         let time = |increment, signature: i64| {
             let clock = Timestamp { time: 5, increment };
-            let hash = bson::Binary {
+            let hash = Binary {
                 subtype: BinarySubtype::Generic,
                 bytes: vec![7; 20],
             };
@@ -315,7 +327,7 @@ mod tests {
             time: 5,
             increment: 1,
         };
-        let hash = bson::Binary {
+        let hash = Binary {
             subtype: BinarySubtype::Generic,
             bytes: vec![7; HASH_BYTES],
         };
@@ -342,7 +354,7 @@ mod tests {
             (BinarySubtype::Md5, HASH_BYTES),
         ] {
             let bytes = vec![7; length];
-            let hash = bson::Binary { subtype, bytes };
+            let hash = Binary { subtype, bytes };
             let signature = rawdoc! { "hash": hash, "keyId": 3_i64 };
             let odd = rawdoc! { "clusterTime": clock, "signature": signature };
             assert_eq!(sent(&odd), None);

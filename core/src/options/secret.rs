@@ -1,6 +1,6 @@
 //! Text that must not appear in output.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -48,12 +48,26 @@ impl From<&str> for Secret {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::new)
+        // The error of a format can have the value in its text.
+        let text = String::deserialize(deserializer)
+            .map_err(|_| D::Error::custom("a secret, for example a password, must be a text"))?;
+        Ok(Self::new(text))
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(REDACTED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_about_a_secret_of_a_wrong_type_does_not_show_it() {
+        let error = serde_json::from_str::<Secret>("123456").expect_err("it is a number");
+        assert!(!error.to_string().contains("1234"), "{error}");
     }
 }

@@ -2,7 +2,9 @@
 //! not be made (table A.8). The label `SystemOverloadedError` distinguishes overload from failure.
 
 use super::{Phase, order::ApplicationError};
-use crate::error::{CommandError, Error, ErrorKind, IoError, Label, NetworkFault, TopologyVersion};
+use crate::error::{
+    CommandError, Error, ErrorKind, IoError, Label, NetworkFault, TopologyVersion, Wait,
+};
 
 /// The state that a state change error reports for its server (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +167,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::Runtime { .. }
         | ErrorKind::MissingResumeToken
         | ErrorKind::Abandoned => true,
-        ErrorKind::Timeout { wait, .. } => !wait.is_network(),
+        ErrorKind::Timeout { wait, .. } => *wait == Wait::Queue || !wait.is_network(),
         ErrorKind::DnsResolve { .. }
         | ErrorKind::Tls { .. }
         | ErrorKind::InvalidResponse { .. }
@@ -220,7 +222,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{InsertManyError, TlsFault, Wait};
+    use crate::error::{InsertManyError, TlsFault};
     use bson::{RawDocumentBuf, rawdoc};
 
     const MOVED: Consequence = Consequence {
@@ -385,7 +387,8 @@ mod tests {
                     }),
                     NOTHING,
                 ),
-                (Error::timeout(Wait::CheckOut, "queue"), NOTHING),
+                (Error::timeout(Wait::CheckOut, "pin"), NOTHING),
+                (Error::timeout(Wait::Queue, "queue"), NOTHING),
                 (
                     Error::network(NetworkFault::OutOfSockets, "EMFILE"),
                     NOTHING,

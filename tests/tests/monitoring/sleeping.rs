@@ -1,5 +1,5 @@
-//! Tests that sleeps of the runtime are polled only in tasks of the runtime: the executor that polls
-//! a call can be another one.
+//! Tests that sleeps of the runtime are polled only in tasks of the runtime: the executor that
+//! polls a call can be another one.
 
 use crate::scene::{play, standalone};
 use bson::{Document, doc};

@@ -53,7 +53,7 @@ const FIELDS: [(&str, Shown); 45] = [
     ("hosts", Test("options_with_hosts_need_no_lookup")),
     (
         "set_kerberos",
-        Test("calls_that_never_return_cost_errors_and_at_most_four_threads"),
+        Test("calls_that_never_return_cost_errors_and_one_thread"),
     ),
     ("load_balanced", Same("loadBalanced")),
     ("local_threshold", Same("localThresholdMS")),

@@ -230,6 +230,12 @@ impl Client {
                 "the server required authentication again, which did not end within the \
                  operation's time limit",
             ),
+            // A pause before the first attempt says nothing about the servers.
+            Waiting::Paused(operation)
+                if is_late(operation) && operation.retry.kept_error.is_none() =>
+            {
+                timeout("the time limit passed in the pause before the command")
+            }
             Waiting::ForServer(operation) | Waiting::Paused(operation) if is_late(operation) => {
                 WaitOver::NoServer
             }

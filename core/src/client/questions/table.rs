@@ -12,11 +12,11 @@
 //! it has. Connections that need the same keys share one derivation. The keys of one server are
 //! derived one after the other, and at most [`MAX_DERIVATIONS`] derivations run at once. Of those
 //! in the queue, the shortest and the oldest begin by turns. A step of Kerberos may block until the
-//! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once, and one for
-//! each server. The servers take turns. The time limit of a derivation or a step begins when it is
-//! asked for. Lookups of DNS records are for the seed list. Inquiries, for example to an endpoint
-//! that has AWS credentials, are for the fetches of credentials, the checks of certificates and the
-//! programs of operations.
+//! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once, and one
+//! for each server. The servers take turns. The time limit of a derivation or a step begins when it
+//! is asked for. Lookups of DNS records are for the seed list. Inquiries, for example to an
+//! endpoint that has AWS credentials, are for the fetches of credentials, the checks of
+//! certificates and the programs of operations.
 
 use super::{
     fetches::Fetches,

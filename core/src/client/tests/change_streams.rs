@@ -189,3 +189,42 @@ fn a_stream_pauses_before_it_resumes_again_without_a_batch() {
         assert_eq!(world.now > began, pauses, "{round}");
     }
 }
+
+#[test]
+fn a_time_limit_that_ends_in_the_pause_leaves_the_stream_alive() {
+    let mut world = World::new(URI, primary());
+    let mut stream = open(&mut world, []);
+    let mut more = next(stream.start(), "getMore");
+    let lost = rawdoc! { "ok": 0, "code": 43 };
+    let mut was_late = false;
+    for _ in 0..20 {
+        let AfterExchange::Done(Err(error)) = world.perform(more, &lost) else {
+            panic!("the cursor is lost");
+        };
+        let mut aggregate = next(stream.handle_error(error), "aggregate");
+        aggregate.set_timeout(Some(std::time::Duration::from_millis(1)));
+        if let Progress::Waiting(id) = world.client.start(world.now, aggregate) {
+            world.wait(std::time::Duration::from_millis(1));
+            match world.client.resume(world.now, id) {
+                Progress::Failed(error) => {
+                    assert!(
+                        error.is_timeout() && !error.is_server_selection(),
+                        "{error}"
+                    );
+                    assert!(matches!(stream.handle_error(error), Step::Done(Err(_))));
+                    was_late = true;
+                }
+                // The pause is random, and can be shorter than the limit.
+                Progress::Exchange(exchange) => {
+                    world.check_in(exchange, Outcome::Abandoned);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(stream.is_alive());
+        let aggregate = next(stream.start(), "aggregate");
+        let first = batch("firstBatch", [], Bson::Null);
+        more = next(reply(&mut world, &mut stream, aggregate, &first), "getMore");
+    }
+    assert!(was_late, "no limit ended in a pause");
+}

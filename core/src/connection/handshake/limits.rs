@@ -89,7 +89,7 @@ impl Connection {
                     "authentication did not continue within {limit} ms, because earlier \
                      authentications of this client were not over"
                 );
-                Error::timeout(Wait::CheckOut, message)
+                Error::timeout(Wait::Queue, message)
             }
             false => Error::timeout(wait, format!("{doing} took longer than {limit} ms")),
         });

@@ -8,8 +8,7 @@ use std::{fmt, str::FromStr};
 /// The names of a database and of one of its collections.
 ///
 /// The functions that create a namespace check the names. The serde form is the text `db.coll`. The
-/// fields can be changed later; a call
-/// with names that no server accepts fails.
+/// fields can be changed later; a call with names that no server accepts fails.
 ///
 /// ```
 /// use onionskin_core::operation::crud::Namespace;

@@ -4,12 +4,13 @@ use crate::{
     bson::{decode_document, integer_field},
     error::Error,
 };
-use bson::{Bson, RawBsonRef, RawDocument};
+use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::collections::BTreeMap;
 
 /// The total size by which upserted `_id`s may exceed the statements that were sent, in bytes:
-/// 1 MiB. An `_id` comes from its statement, or the server computes it and then it is small. A tree
-/// can take 50 times as much memory as its bytes, so a whole message would take gigabytes.
+/// 1 MiB. An `_id` comes from its statement or from a variable of the command, or the server
+/// computes it and then it is small. A tree can take 50 times as much memory as its bytes, so a
+/// whole message would take gigabytes.
 const MAX_COMPUTED_BYTES: usize = 1 << 20;
 
 /// The reader of the upserted `_id`s in all replies of one operation, with the bound of their total
@@ -19,8 +20,14 @@ pub(super) struct Upserted {
     left_bytes: usize,
 }
 
+/// Returns the size of the variables of a command, in bytes.
+pub(super) fn document_size(document: Option<&Document>) -> usize {
+    let raw = document.and_then(|document| RawDocumentBuf::try_from(document).ok());
+    raw.map_or(0, |raw| raw.as_bytes().len())
+}
+
 impl Upserted {
-    /// Returns the reader for statements of this total size.
+    /// Returns the reader for statements and variables of this total size.
     pub(super) const fn of_statements(bytes: usize) -> Self {
         Self {
             left_bytes: bytes.saturating_add(MAX_COMPUTED_BYTES),

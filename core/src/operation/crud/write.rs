@@ -19,10 +19,11 @@ impl UpdateResult {
     /// Reads the reply to an `update` of one statement. Without a reply, because the write is
     /// unacknowledged, all counts are zero.
     ///
-    /// Fails if a count or the upserted `_id` is malformed. The `_id` may exceed the statement by
-    /// 1 MiB, because a server sends an `_id` that the statement has, or a small one.
+    /// Fails if a count or the upserted `_id` is malformed. The `_id` may exceed the command by
+    /// 1 MiB, because a server sends an `_id` that the command has, or a small one.
     pub fn from_exchange(exchange: &Exchange) -> Result<Self, Error> {
-        let sent = exchange.portion().map_or(0, |portion| portion.bytes);
+        let variables = exchange.operation.request.elements.len();
+        let sent = exchange.portion().map_or(0, |portion| portion.bytes) + variables;
         let reply = exchange.reply();
         reply.map_or_else(|| Ok(Self::default()), |reply| Self::read(reply, sent))
     }

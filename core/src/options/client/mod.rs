@@ -91,7 +91,9 @@ fields! {
     /// ```
     ///
     /// Options can be read with serde: the names of the fields are in camel case, and each time has
-    /// the form `{ "secs": 5, "nanos": 0 }`. An unknown field is an error.
+    /// the form `{ "secs": 5, "nanos": 0 }`. The fields of `credential` and `tls` have their names
+    /// in Rust, and TLS has the form `{ "Enabled": { "ca_file_path": "ca.pem" } }`. An unknown
+    /// field is an error.
     ///
     /// [CS-38]: crate::requirements::connection_strings#CS-38
     #[derive(Clone, Debug, PartialEq, serde::Deserialize)]

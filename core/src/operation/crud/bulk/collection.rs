@@ -6,7 +6,7 @@ use super::{
         BulkWriteOptions, Defaults, SharedNamespace,
         held::Held,
         merge::{MergedBytes, add_labels},
-        upserted::Upserted,
+        upserted::{Upserted, document_size},
     },
     WriteModel,
     models::Kind,
@@ -126,7 +126,9 @@ impl CollectionBulkWrite {
             .iter()
             .map(|group| group.statements.size_bytes());
         Ok(Self {
-            upserted: Upserted::of_statements(sizes.sum()),
+            upserted: Upserted::of_statements(
+                sizes.sum::<usize>() + document_size(options.let_vars.as_ref()),
+            ),
             namespace,
             options,
             defaults,

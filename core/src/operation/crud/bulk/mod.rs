@@ -13,7 +13,12 @@ pub use models::{
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
 
-use super::{BulkWriteOptions, Defaults, held::Held, merge::MergedBytes, upserted::Upserted};
+use super::{
+    BulkWriteOptions, Defaults,
+    held::Held,
+    merge::MergedBytes,
+    upserted::{Upserted, document_size},
+};
 use crate::{
     error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult},
     operation::{
@@ -109,7 +114,9 @@ impl<O> BulkWrite<O> {
         }
         let operations = OperationList::new(encoded.operations);
         Ok(Self {
-            upserted: Upserted::of_statements(operations.size_bytes()),
+            upserted: Upserted::of_statements(
+                operations.size_bytes() + document_size(options.let_vars.as_ref()),
+            ),
             operations,
             kinds: encoded.kinds,
             ids: encoded.ids,
