@@ -3,14 +3,13 @@
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_simulations::simulate::{
-    Sweep, scenarios,
+    Sweep, keep_panics, scenarios,
     shrink::shrink,
     traced,
-    verdict::{Fault, Verdict},
+    verdict::{FailedRun, Task, Verdict},
 };
-use onionskin_worlds::world::{Report, Scenario, Way};
+use onionskin_worlds::world::{Scenario, Way, check_setup};
 use std::{
-    fs,
     io::{self, Write as _},
     ops::Range,
     path::{Path, PathBuf},
@@ -40,6 +39,8 @@ pub(crate) struct Simulate {
     show: Option<String>,
     /// Join the verdicts in these files, which `--json` has printed, to one.
     #[arg(long, group = "what", value_name = "FILE", num_args = 1..)]
+    #[arg(conflicts_with_all = ["seeds", "shard", "jobs", "seconds"])]
+    #[arg(conflicts_with_all = ["until_failure", "trace", "shrink"])]
     merge: Vec<PathBuf>,
     /// The seeds: from the first to the one before the last, or one seed.
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = seeds)]
@@ -63,9 +64,10 @@ pub(crate) struct Simulate {
     #[arg(long)]
     json: bool,
     /// Print each step of the run. Only with one seed.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "shard", "jobs", "seconds", "until_failure"])]
     trace: bool,
-    /// Look for a smaller scenario with which the first failed seed still fails, and print its file.
+    /// End with the first failed seed, look for a smaller scenario with which it still fails in the
+    /// same way, and print its file.
     #[arg(long, conflicts_with_all = ["json", "trace"])]
     shrink: bool,
 }
@@ -97,8 +99,8 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
     within.ok_or_else(|| "must be as in 0/4, of which the first is lower".into())
 }
 
-/// Runs the subcommand. The exit code is 0 if all runs succeeded, or else that of the worst failure:
-/// 3 crash, 4 safety, 5 liveness. It is 2 if an argument or a file is wrong.
+/// Runs the subcommand. The exit code is 0 if all runs succeeded, or else that of the worst
+/// failure: 3 crash, 4 safety, 5 liveness. It is 2 if an argument or a file is wrong.
 pub(crate) fn run(arguments: &Simulate) -> io::Result<ExitCode> {
     perform(arguments).or_else(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
@@ -111,14 +113,14 @@ pub(crate) fn run(arguments: &Simulate) -> io::Result<ExitCode> {
 
 fn perform(arguments: &Simulate) -> io::Result<ExitCode> {
     if arguments.list {
-        for (name, scenario) in scenarios::list() {
-            writeln!(io::stdout(), "{name:16} {}", scenario.about)?;
-        }
+        let lines = scenarios::list();
+        let lines = lines.map(|(name, scenario)| format!("{name:16} {}\n", scenario.about));
+        print(&lines.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &arguments.show {
         let scenario = scenarios::find(name)?;
-        io::stdout().write_all(scenarios::text(&scenario).as_bytes())?;
+        print(&scenarios::text(&scenario))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some((first, others)) = arguments.merge.split_first() {
@@ -138,9 +140,17 @@ fn way(arguments: &Simulate) -> Way {
 
 fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
     let way = way(arguments);
+    let first = arguments.seeds.start;
+    check_setup(first, &scenario.options(first)).map_err(|failure| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name}: {}", failure.message),
+        )
+    })?;
     if arguments.trace {
         return trace(arguments, way, scenario);
     }
+    keep_panics();
     let jobs = match arguments.jobs {
         Some(jobs) => jobs,
         None => thread::available_parallelism()?.get(),
@@ -152,39 +162,64 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         until_failure: arguments.until_failure || arguments.shrink,
         limit: arguments.seconds.map(Duration::from_secs),
     };
+    let task = Task {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: name.to_owned(),
+        definition: scenarios::text(scenario),
+        way: way.to_string(),
+        first,
+        end: sweep.seeds.end,
+        shards: sweep.shard.1,
+    };
     // Without a terminal, no bar is drawn.
     let bar = ProgressBar::new(sweep.count()).with_style(bar_style());
     let began = Instant::now();
-    let verdict = Verdict::new(name, &way.to_string());
+    let verdict = Verdict::new(task, sweep.shard.0, sweep.count());
     let verdict = sweep.run(scenario, way, verdict, |verdict, seed, run| {
         bar.inc(1);
-        if is_failed(run) && verdict.failures <= PRINTED_FAILURES {
-            let failed = verdict
-                .failed_runs
-                .iter()
-                .find(|failed| failed.seed == seed);
-            let text = failed.map_or("", |failed| failed.message.as_str());
-            bar.suspend(|| eprintln!("seed {seed}: {text}\n  {}", replay(name, seed, way)));
+        if verdict.failures.total() <= PRINTED_FAILURES
+            && let Some(failed) = FailedRun::of(seed, run)
+        {
+            bar.suspend(|| tell(&format!("{failed}\n  {}\n", replay(name, seed, way))));
         }
     });
     bar.finish_and_clear();
-    let mut out = io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string(&verdict)?)?;
-    } else {
-        writeln!(out, "{}", verdict.summary(began.elapsed()))?;
+    if verdict.failures.total() > PRINTED_FAILURES {
+        let seeds = verdict
+            .failed_runs
+            .iter()
+            .map(|failed| failed.seed.to_string());
+        let seeds: Vec<String> = seeds.collect();
+        tell(&format!("the lowest failed seeds: {}\n", seeds.join(", ")));
     }
+    print(&match arguments.json {
+        true => serde_json::to_string(&verdict)? + "\n",
+        false => verdict.summary(began.elapsed()) + "\n",
+    })?;
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
-        eprintln!("Looking for a smaller scenario.");
-        let smaller = shrink(failed.seed, way, scenario, |_| eprint!("."));
+        tell("Looking for a smaller scenario.");
+        let smaller = shrink(failed.seed, way, scenario, |_| tell("."));
+        tell("\n");
         if let Some((smaller, failure)) = smaller {
-            eprintln!();
-            let text = failure.message.replace('\n', "\n# ");
-            writeln!(out, "# Seed {} ({way}): {text}", failure.seed)?;
-            out.write_all(scenarios::text(&smaller).as_bytes())?;
+            let text = failure.to_string().replace('\n', "\n# ");
+            print(&format!("# {way}, {text}\n{}", scenarios::text(&smaller)))?;
         }
     }
-    Ok(exit_code(verdict.worst))
+    Ok(exit_code(&verdict))
+}
+
+/// Prints to the standard output. A reader that has gone is no error.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+/// Prints to the standard error, if it takes it.
+fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Runs one seed and prints its steps.
@@ -197,30 +232,40 @@ fn trace(arguments: &Simulate, way: Way, scenario: &Scenario) -> io::Result<Exit
     let run = traced(seed, way, scenario, true);
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
-    let mut out = io::stdout();
-    match run {
-        Ok(report) => writeln!(out, "{}\n{report}", report.trace)?,
-        Err(text) => writeln!(out, "seed {seed}: panicked: {text}")?,
-    }
-    Ok(exit_code(verdict.worst))
+    print(&match run {
+        Ok(report) => format!("{}\n{report}\n", report.trace),
+        Err(text) => format!("seed {seed}: panic: {text}\n"),
+    })?;
+    Ok(exit_code(&verdict))
 }
 
 fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<ExitCode> {
+    let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut verdict = read(first)?;
     for path in others {
         let merged = verdict.merge(read(path)?);
-        merged.map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
+        merged.map_err(|text| wrong(format!("{}: {text}", path.display())))?;
     }
-    let mut out = io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string(&verdict)?)?;
-    } else {
-        writeln!(out, "{verdict}")?;
-        for failed in &verdict.failed_runs {
-            writeln!(out, "seed {}: {}", failed.seed, failed.message)?;
-        }
+    if let Some(missing) = verdict.missing() {
+        let shards = verdict.task.shards;
+        return Err(wrong(format!(
+            "the verdict on the shard {missing}/{shards} is missing"
+        )));
     }
-    Ok(exit_code(verdict.worst))
+    let mut text = match arguments.json {
+        true => serde_json::to_string(&verdict)? + "\n",
+        false => format!("{verdict}\n"),
+    };
+    if !arguments.json {
+        text.extend(
+            verdict
+                .failed_runs
+                .iter()
+                .map(|failed| format!("{failed}\n")),
+        );
+    }
+    print(&text)?;
+    Ok(exit_code(&verdict))
 }
 
 fn read(path: &Path) -> io::Result<Verdict> {
@@ -228,30 +273,23 @@ fn read(path: &Path) -> io::Result<Verdict> {
         let text = format!("{}: {text}", path.display());
         io::Error::new(io::ErrorKind::InvalidData, text)
     };
-    if fs::metadata(path)
-        .map_err(|error| wrong(error.to_string()))?
-        .len()
-        > MAX_VERDICT_BYTES
-    {
-        return Err(wrong("the file is too long for a verdict".to_owned()));
-    }
-    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
-}
-
-fn is_failed(run: &Result<Report, String>) -> bool {
-    match run {
-        Ok(report) => report.failure.is_some(),
-        Err(_) => true,
-    }
+    let text =
+        scenarios::read(path, MAX_VERDICT_BYTES).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
 /// Returns the command that repeats the run of a seed.
 fn replay(name: &str, seed: u64, way: Way) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let name = match name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    };
     format!("replay: onionskin simulate {name} --way {way} --seeds {seed} --trace")
 }
 
-fn exit_code(worst: Option<Fault>) -> ExitCode {
+fn exit_code(verdict: &Verdict) -> ExitCode {
+    let worst = verdict.failures.worst();
     worst.map_or(ExitCode::SUCCESS, |fault| fault.exit_code().into())
 }
 

@@ -1,7 +1,11 @@
 //! The scenarios by name, and those in files.
 
 use onionskin_worlds::world::Scenario;
-use std::{fs, io, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
 
 /// The largest size of a file with a scenario, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -30,8 +34,8 @@ scenarios! {
     "partition"
     "polling"
     "queue-timeouts"
-    "routers"
     "restarts"
+    "routers"
     "slow-dials"
     "stale-replies"
 }
@@ -65,6 +69,23 @@ pub fn text(scenario: &Scenario) -> String {
     toml::to_string(scenario).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
+/// Reads a file of text up to this size in bytes.
+///
+/// # Errors
+///
+/// The file cannot be read, is longer or is no text.
+pub fn read(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > most {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the file is longer than {most} bytes"),
+        )),
+        false => Ok(text),
+    }
+}
+
 /// Finds a scenario by its name, or reads the file at a path that ends with `.toml`.
 ///
 /// # Errors
@@ -73,15 +94,8 @@ pub fn text(scenario: &Scenario) -> String {
 pub fn find(name: &str) -> io::Result<Scenario> {
     let wrong = |reason| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {reason}"));
     if Path::new(name).extension().is_some_and(|end| end == "toml") {
-        let size = fs::metadata(name)
-            .map_err(|error| wrong(error.to_string()))?
-            .len();
-        if size > MAX_FILE_BYTES {
-            return Err(wrong(format!(
-                "the file is longer than {MAX_FILE_BYTES} bytes"
-            )));
-        }
-        let text = fs::read_to_string(name).map_err(|error| wrong(error.to_string()))?;
+        let text =
+            read(Path::new(name), MAX_FILE_BYTES).map_err(|error| wrong(error.to_string()))?;
         return parse(&text).map_err(wrong);
     }
     match SCENARIOS.iter().find(|(known, _)| *known == name) {
@@ -98,7 +112,7 @@ pub fn find(name: &str) -> io::Result<Scenario> {
 mod tests {
     use super::*;
     use onionskin_worlds::world::{Disaster, Scheduled, Span};
-    use std::{collections::BTreeSet, time::Duration};
+    use std::{collections::BTreeSet, fs, time::Duration};
 
     #[test]
     fn each_file_is_listed_and_describes_itself() {
@@ -119,6 +133,7 @@ mod tests {
             assert_eq!(parse(&text(&scenario)).as_ref(), Ok(&scenario), "{name}");
         }
         let mut scenario = Scenario::default();
+        scenario.safety = Some(Span(Duration::from_secs(2)));
         scenario.schedule = Some(vec![Scheduled {
             at: Span(Duration::from_millis(1_500)),
             event: Disaster::CutMembers { from: 0, to: 0 },
@@ -145,7 +160,31 @@ mod tests {
             ("safety = \"5 h\"", "`5 h` is no length of time"),
             ("safety = \"18446744074s\"", "no length of time"),
             ("min-latency = \"2s\"\nmax-latency = \"1s\"", "longer"),
-            ("[[schedule]]\nat = \"1s\"\nevent = { kill = 1 }", "Kill(1)"),
+            ("tasks = 1000000000", "from 1 to 1000"),
+            ("grace = \"1441min\"", "longer than 1440min"),
+            ("client-options = \"w=1&tlsInsecure=true\"", "`tlsinsecure`"),
+            (
+                "[[schedule]]\nat = \"1s\"\nevent = \"heal\"",
+                "needs `safety`",
+            ),
+            (
+                "safety = \"9s\"\n[[schedule]]\nat = \"1s\"\nevent = { kill = 1 }",
+                "`members = 2`",
+            ),
+            (
+                "safety = \"1s\"\n[[schedule]]\nat = \"1s\"\nevent = \"heal\"",
+                "after the safety phase",
+            ),
+            (
+                "safety = \"9s\"\n[[schedule]]\nat = \"1s\"\n\
+                 event = { freeze = { client = 0, pause = \"9s\" } }",
+                "end within",
+            ),
+            (
+                "safety = \"9s\"\nshape = \"load-balanced\"\n\
+                 [[schedule]]\nat = \"1s\"\nevent = \"step-down\"",
+                "no member steps down",
+            ),
             ("[[schedule]]\nat = \"1s\"\nevent = \"explode\"", "explode"),
             ("[rates]\nlose = 3", "unknown field `lose`"),
         ] {

@@ -1,8 +1,8 @@
 //! The result of a sweep, as text and as JSON.
 
-use onionskin_worlds::world::{Failure, FailureKind, Report};
+use onionskin_worlds::world::{FailureKind, Report};
 use serde::{Deserialize, Serialize};
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 /// The highest number of failures whose texts a verdict keeps.
 const MAX_FAILURES: usize = 100;
@@ -33,134 +33,239 @@ impl Fault {
 
 /// A failed run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct FailedRun {
     /// The seed of the run.
     pub seed: u64,
     /// The kind of the failure.
     pub fault: Fault,
-    /// The virtual time of the failure and its description.
+    /// The virtual time of the failure.
+    pub at: String,
+    /// The description of the failure.
     pub message: String,
 }
 
 impl FailedRun {
-    /// Returns the failed run of a report.
+    /// Returns the failure of a run, if it has one. An error is the text of a panic.
     #[must_use]
-    pub fn of(seed: u64, failure: &Failure) -> Self {
-        Self {
+    pub fn of(seed: u64, run: &Result<Report, String>) -> Option<Self> {
+        let (fault, at, message) = match run {
+            Ok(report) => {
+                let failure = report.failure.as_ref()?;
+                let fault = match failure.kind {
+                    FailureKind::Crash => Fault::Crash,
+                    FailureKind::Correctness => Fault::Safety,
+                    FailureKind::Liveness => Fault::Liveness,
+                };
+                (fault, failure.at.to_string(), failure.message.clone())
+            }
+            Err(text) => (Fault::Crash, "?".to_owned(), format!("panic: {text}")),
+        };
+        Some(Self {
             seed,
-            fault: match failure.kind {
-                FailureKind::Crash => Fault::Crash,
-                FailureKind::Correctness => Fault::Safety,
-                FailureKind::Liveness => Fault::Liveness,
-            },
-            message: failure.to_string(),
+            fault,
+            at,
+            message,
+        })
+    }
+
+    /// True if the other run failed in the same way: by the same kind of failure, with the same
+    /// words up to the first colon.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let words = |failed: &Self| failed.message.split(':').next().map(str::to_owned);
+        (self.fault, words(self)) == (other.fault, words(other))
+    }
+}
+
+impl fmt::Display for FailedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {}: {:?} at {}: {}",
+            self.seed, self.fault, self.at, self.message
+        )
+    }
+}
+
+/// What was asked for. Parts of one sweep have the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The version of the command.
+    pub version: String,
+    /// The name of the scenario, or the path of its file.
+    pub scenario: String,
+    /// The file of the scenario.
+    pub definition: String,
+    /// The way in which the clients were driven: `core` or `runtime`.
+    pub way: String,
+    /// The first seed of all shards.
+    pub first: u64,
+    /// The seed after the last one of all shards.
+    pub end: u64,
+    /// The number of shards.
+    pub shards: u64,
+}
+
+/// The number of failed runs of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failures {
+    /// Runs with a panic, a violated contract or a busy loop.
+    pub crash: u64,
+    /// Runs in which something happened that must not happen.
+    pub safety: u64,
+    /// Runs in which something did not happen that must happen.
+    pub liveness: u64,
+}
+
+impl Failures {
+    /// Returns their sum.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.crash
+            .saturating_add(self.safety)
+            .saturating_add(self.liveness)
+    }
+
+    /// Returns the worst kind.
+    #[must_use]
+    pub fn worst(&self) -> Option<Fault> {
+        match *self {
+            Self { crash: 1.., .. } => Some(Fault::Crash),
+            Self { safety: 1.., .. } => Some(Fault::Safety),
+            Self { liveness: 1.., .. } => Some(Fault::Liveness),
+            _ => None,
+        }
+    }
+
+    fn count(&mut self, fault: Fault) -> &mut u64 {
+        match fault {
+            Fault::Crash => &mut self.crash,
+            Fault::Safety => &mut self.safety,
+            Fault::Liveness => &mut self.liveness,
         }
     }
 }
 
-/// The result of a sweep over seeds. The order in which the seeds ran does not change it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// The number of operations of all runs by their ending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verdict {
-    /// The name of the scenario, or the path of its file.
-    pub scenario: String,
-    /// The way in which the clients were driven: `core` or `runtime`.
-    pub way: String,
-    /// The seeds that ran: how many, the lowest and the highest.
-    pub seeds: u64,
-    /// The lowest seed that ran.
-    pub first: Option<u64>,
-    /// The highest seed that ran.
-    pub last: Option<u64>,
+pub struct Operations {
     /// The writes that were acknowledged and the reads that returned.
     pub succeeded: u64,
     /// The operations that failed.
     pub failed: u64,
     /// The operations that their callers abandoned.
     pub abandoned: u64,
+}
+
+/// The result of a sweep over seeds, or of some shards of it. The order in which the seeds ran does
+/// not change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// What was asked for.
+    pub task: Task,
+    /// The shards that this is the verdict on.
+    pub shards: BTreeSet<u64>,
+    /// The number of seeds that these shards have.
+    pub wanted: u64,
+    /// The number of seeds that ran.
+    pub seeds: u64,
+    /// The number of failed runs.
+    pub failures: Failures,
+    /// The failed runs with the lowest seeds, 100 at most.
+    pub failed_runs: Vec<FailedRun>,
+    /// The operations of all runs.
+    pub operations: Operations,
     /// The steps of all runs.
     pub steps: u64,
     /// The virtual time of all runs, in milliseconds.
     pub virtual_millis: u64,
-    /// The number of failed runs.
-    pub failures: u64,
-    /// The failed runs with the lowest seeds, 100 at most.
-    pub failed_runs: Vec<FailedRun>,
-    /// The worst fault.
-    pub worst: Option<Fault>,
     /// The digests of all traces, combined by exclusive or, in hexadecimal digits.
     pub digest: String,
 }
 
 impl Verdict {
-    /// Returns the verdict on no seed.
+    /// Returns the verdict on this shard before a seed has run.
     #[must_use]
-    pub fn new(scenario: &str, way: &str) -> Self {
+    pub fn new(task: Task, shard: u64, wanted: u64) -> Self {
         Self {
-            scenario: scenario.to_owned(),
-            way: way.to_owned(),
+            task,
+            shards: [shard].into(),
+            wanted,
             ..Self::default()
         }
     }
 
     /// Adds a run, or a text of its panic.
     pub fn add(&mut self, seed: u64, run: &Result<Report, String>) {
-        let mut one = Self::new(&self.scenario, &self.way);
-        (one.seeds, one.first, one.last) = (1, Some(seed), Some(seed));
-        let failed = match run {
-            Ok(report) => {
-                one.succeeded = report.tally.succeeded;
-                one.failed = report.tally.failed;
-                one.abandoned = report.tally.abandoned;
-                one.steps = report.steps;
-                one.virtual_millis =
-                    u64::try_from(report.simulated.as_millis()).unwrap_or(u64::MAX);
-                one.digest = hex(&report.digest);
-                let failure = report.failure.as_ref();
-                failure.map(|failure| FailedRun::of(seed, failure))
-            }
-            Err(message) => Some(FailedRun {
-                seed,
-                fault: Fault::Crash,
-                message: format!("panicked: {message}"),
-            }),
+        let mut one = Self {
+            seeds: 1,
+            ..Self::default()
         };
-        one.worst = failed.as_ref().map(|failed| failed.fault);
-        one.failures = u64::from(failed.is_some());
-        one.failed_runs.extend(failed);
+        if let Ok(report) = run {
+            one.operations = Operations {
+                succeeded: report.tally.succeeded,
+                failed: report.tally.failed,
+                abandoned: report.tally.abandoned,
+            };
+            one.steps = report.steps;
+            one.virtual_millis = u64::try_from(report.simulated.as_millis()).unwrap_or(u64::MAX);
+            one.digest = hex(&report.digest);
+        }
+        if let Some(failed) = FailedRun::of(seed, run) {
+            *one.failures.count(failed.fault) += 1;
+            one.failed_runs.push(failed);
+        }
         self.join(one);
     }
 
-    /// Adds the runs of another verdict. It must be on other seeds of the same scenario.
+    /// Adds the runs of other shards.
     ///
     /// # Errors
     ///
-    /// The reason why they cannot be joined.
+    /// The reason why they cannot be joined: another task, or the same shard.
     pub fn merge(&mut self, other: Self) -> Result<(), String> {
-        if (&self.scenario, &self.way) != (&other.scenario, &other.way) {
+        if self.task != other.task {
+            return Err("verdicts on different sweeps, scenarios or versions".to_owned());
+        }
+        if let Some(shard) = self.shards.intersection(&other.shards).next() {
             return Err(format!(
-                "verdicts on {} ({}) and on {} ({}) cannot be joined",
-                self.scenario, self.way, other.scenario, other.way
+                "two verdicts on the shard {shard}/{}",
+                self.task.shards
             ));
         }
         self.join(other);
         Ok(())
     }
 
+    /// Returns the first shard that is missing, if there is one.
+    #[must_use]
+    pub fn missing(&self) -> Option<u64> {
+        (0..self.task.shards).find(|shard| !self.shards.contains(shard))
+    }
+
     fn join(&mut self, other: Self) {
-        self.seeds = self.seeds.saturating_add(other.seeds);
-        self.first = [self.first, other.first].into_iter().flatten().min();
-        self.last = self.last.max(other.last);
-        self.succeeded = self.succeeded.saturating_add(other.succeeded);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.abandoned = self.abandoned.saturating_add(other.abandoned);
-        self.steps = self.steps.saturating_add(other.steps);
-        self.virtual_millis = self.virtual_millis.saturating_add(other.virtual_millis);
-        self.failures = self.failures.saturating_add(other.failures);
+        fn add(to: &mut u64, more: u64) {
+            *to = to.saturating_add(more);
+        }
+        self.shards.extend(other.shards);
+        add(&mut self.wanted, other.wanted);
+        add(&mut self.seeds, other.seeds);
+        add(&mut self.failures.crash, other.failures.crash);
+        add(&mut self.failures.safety, other.failures.safety);
+        add(&mut self.failures.liveness, other.failures.liveness);
         self.failed_runs.extend(other.failed_runs);
         self.failed_runs.sort();
         self.failed_runs.truncate(MAX_FAILURES);
-        self.worst = self.worst.max(other.worst);
+        add(&mut self.operations.succeeded, other.operations.succeeded);
+        add(&mut self.operations.failed, other.operations.failed);
+        add(&mut self.operations.abandoned, other.operations.abandoned);
+        add(&mut self.steps, other.steps);
+        add(&mut self.virtual_millis, other.virtual_millis);
         self.digest = combined(&self.digest, &other.digest);
     }
 
@@ -168,11 +273,13 @@ impl Verdict {
     #[must_use]
     pub fn summary(&self, real: Duration) -> String {
         let millis = u64::try_from(real.as_millis()).unwrap_or(u64::MAX).max(1);
+        let tenths = self.seeds.saturating_mul(10_000) / millis;
         format!(
-            "{self} in {:.1} real seconds: {} to 1, {} seeds per second",
+            "{self} in {:.1} real seconds: {} to 1, {}.{} seeds per second",
             real.as_secs_f64(),
             self.virtual_millis / millis,
-            self.seeds.saturating_mul(1000) / millis,
+            tenths / 10,
+            tenths % 10,
         )
     }
 }
@@ -181,13 +288,14 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} ({}): {} seeds, {} failed; {} operations succeeded in {} steps; {} virtual \
+            "{} ({}): {} of {} seeds, {} failed; {} operations succeeded in {} steps; {} virtual \
              seconds",
-            self.scenario,
-            self.way,
+            self.task.scenario,
+            self.task.way,
             self.seeds,
-            self.failures,
-            self.succeeded,
+            self.wanted,
+            self.failures.total(),
+            self.operations.succeeded,
             self.steps,
             self.virtual_millis / 1000,
         )
@@ -217,35 +325,41 @@ fn combined(one: &str, other: &str) -> String {
 mod tests {
     use super::*;
 
-    fn failed(seed: u64, fault: Fault) -> Verdict {
-        let mut verdict = Verdict::new("calm", "core");
-        verdict.add(seed, &Err("no".to_owned()));
-        verdict.worst = Some(fault);
-        verdict.digest = format!("{seed:02x}");
+    /// Returns the verdict on a shard of three, in which a run has panicked.
+    fn shard(place: u64) -> Verdict {
+        let task = Task {
+            shards: 3,
+            ..Task::default()
+        };
+        let mut verdict = Verdict::new(task, place, 1);
+        verdict.add(place, &Err("no".to_owned()));
+        verdict.digest = format!("{:02x}", place + 1);
         verdict
     }
 
     #[test]
-    fn verdicts_are_joined_in_any_order() {
-        let parts = [
-            failed(3, Fault::Liveness),
-            failed(1, Fault::Crash),
-            failed(2, Fault::Safety),
-        ];
-        let joined = |order: [usize; 3]| {
-            let mut all = Verdict::new("calm", "core");
-            for part in order {
-                all.merge(parts[part].clone()).expect("the same scenario");
-            }
-            all
+    fn verdicts_on_shards_are_joined_in_any_order() {
+        let joined = |order: [u64; 3]| {
+            let [first, others @ ..] = order.map(shard);
+            others.into_iter().fold(first, |mut all, other| {
+                assert!(all.missing().is_some());
+                all.merge(other).expect("another shard");
+                all
+            })
         };
         let all = joined([0, 1, 2]);
-        assert_eq!(all, joined([2, 1, 0]));
-        assert_eq!((all.seeds, all.failures), (3, 3));
-        assert_eq!((all.first, all.last), (Some(1), Some(3)));
-        assert_eq!(all.worst, Some(Fault::Crash));
-        assert_eq!(all.digest, "00");
-        let other = Verdict::new("calm", "runtime");
-        assert!(joined([0, 1, 2]).merge(other).is_err());
+        assert_eq!(all, joined([2, 0, 1]));
+        assert_eq!((all.seeds, all.wanted, all.failures.total()), (3, 3, 3));
+        assert_eq!(all.failures.worst(), Some(Fault::Crash));
+        assert_eq!((all.digest.as_str(), all.missing()), ("00", None));
+    }
+
+    #[test]
+    fn a_shard_counts_once_and_sweeps_are_not_mixed() {
+        let error = shard(1).merge(shard(1)).expect_err("the same shard");
+        assert!(error.contains("1/3"), "{error}");
+        let mut other = shard(2);
+        other.task.definition = "tasks = 1".to_owned();
+        assert!(shard(1).merge(other).is_err());
     }
 }

@@ -31,6 +31,7 @@ pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
 pub use scenario::{Scenario, Scheduled, Span, WorldShape};
+pub use setup::check_setup;
 
 /// Runs the world of a seed to its end, and returns the report.
 #[must_use]

@@ -30,6 +30,19 @@ const UNITS: [(&str, u128); 5] = [
     ("min", 60_000_000_000),
 ];
 
+/// The highest numbers in a scenario. A run with more would take hours and gigabytes.
+const MAX_MEMBERS: usize = 50;
+const MAX_CLIENTS: usize = 100;
+const MAX_TASKS: usize = 1000;
+const MAX_EVENTS: usize = 10_000;
+
+/// The longest time in a scenario.
+const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
+
+/// The steps for each second of a run and for each member, link and caller, above which the run
+/// fails.
+const STEPS: u64 = 500;
+
 /// A length of time. In a file it is a number with a unit: `ns`, `us`, `ms`, `s` or `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -59,6 +72,9 @@ impl TryFrom<String> for Span {
 impl From<Span> for String {
     fn from(Span(span): Span) -> Self {
         let nanos = span.as_nanos();
+        if nanos == 0 {
+            return "0s".to_owned();
+        }
         let mut units = UNITS.iter().rev();
         let unit = units.find(|(_, unit)| nanos.is_multiple_of(*unit));
         let (name, unit) = unit.copied().unwrap_or(UNITS[0]);
@@ -83,7 +99,7 @@ pub enum WorldShape {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduled {
-    /// The time since the beginning of the run. A time after the safety phase has no effect.
+    /// The time since the beginning of the run, within the safety phase.
     pub at: Span,
     /// The disaster.
     pub event: Disaster,
@@ -163,53 +179,133 @@ impl Scenario {
         set(&mut options.disasters, self.disasters.as_ref());
         set(&mut options.rates, self.rates.as_ref());
         options.schedule.clone_from(&self.schedule);
+        // About ten times what a run takes.
+        let seconds = (options.safety + options.grace).as_secs() + 1;
+        let actors = options.members + options.clients * (options.members + options.tasks);
+        let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
+        options.max_steps = options.max_steps.max(steps);
         options
     }
 
-    /// Returns the reason why no run of the scenario can begin, if there is one.
+    /// Returns the reason why no run of the scenario can begin, if there is one. Whether the
+    /// servers and the options of the clients fit together, [`check_setup`](super::check_setup)
+    /// tells.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        let counts = [
-            ("members", self.members),
-            ("clients", self.clients),
-            ("tasks", self.tasks),
+        self.number_fault()
+            .or_else(|| self.span_fault())
+            .or_else(|| self.option_fault())
+            .or_else(|| self.schedule_fault())
+    }
+
+    fn number_fault(&self) -> Option<String> {
+        let numbers = [
+            ("members", self.members, 1, MAX_MEMBERS),
+            ("clients", self.clients, 1, MAX_CLIENTS),
+            ("tasks", self.tasks, 1, MAX_TASKS),
+            ("disasters", self.disasters, 0, MAX_EVENTS),
+            (
+                "schedule",
+                self.schedule.as_ref().map(Vec::len),
+                0,
+                MAX_EVENTS,
+            ),
         ];
-        let zero = counts.iter().find(|(_, count)| *count == Some(0));
-        let latency = self.min_latency.zip(self.max_latency);
-        match (zero, latency) {
-            (Some((name, _)), _) => Some(format!("`{name}` must be 1 or more")),
+        numbers.into_iter().find_map(|(name, number, least, most)| {
+            let is_outside = number.is_some_and(|number| !(least..=most).contains(&number));
+            is_outside.then(|| match name {
+                "schedule" => format!("`{name}` has more than {most} events"),
+                _ => format!("`{name}` must be from {least} to {most}"),
+            })
+        })
+    }
+
+    fn span_fault(&self) -> Option<String> {
+        let spans = [
+            ("safety", self.safety),
+            ("grace", self.grace),
+            ("min-latency", self.min_latency),
+            ("max-latency", self.max_latency),
+            ("election-timeout", self.election_timeout),
+        ];
+        let long = spans.iter().find(|(_, span)| *span > Some(MAX_SPAN));
+        match (long, self.min_latency.zip(self.max_latency)) {
+            (Some((name, _)), _) => Some(format!(
+                "`{name}` is longer than {}",
+                String::from(MAX_SPAN)
+            )),
             (_, Some((min, max))) if min > max => {
                 Some("`min-latency` is longer than `max-latency`".to_owned())
             }
-            _ => self.schedule.iter().flatten().find_map(|scheduled| {
-                let members = self.members.unwrap_or(1);
-                let clients = self.clients.unwrap_or(1);
-                let is_outside = match scheduled.event {
-                    Disaster::Kill(member)
-                    | Disaster::ShutDown(member)
-                    | Disaster::Restart(member)
-                    | Disaster::Disconnect(member)
-                    | Disaster::Isolate(member) => member >= members,
-                    Disaster::CutMembers { from, to } => from.max(to) >= members,
-                    Disaster::CutClient { client, member, .. } => {
-                        client >= clients || member >= members
-                    }
-                    Disaster::Freeze { client, .. } | Disaster::CloseClient(client) => {
-                        client >= clients
-                    }
-                    Disaster::StepDown
-                    | Disaster::JoinMembers
-                    | Disaster::JoinClients
-                    | Disaster::ExpireLogins
-                    | Disaster::Heal => false,
-                };
-                is_outside.then(|| {
-                    format!(
-                        "{:?} needs a higher number of `members` or `clients` in the scenario",
-                        scheduled.event
-                    )
-                })
-            }),
+            _ => None,
         }
     }
+
+    /// Options that the world sets itself, or that it does not have.
+    fn option_fault(&self) -> Option<String> {
+        let text = self.client_options.as_deref()?.to_ascii_lowercase();
+        let mut names = text.split('&').filter_map(|pair| pair.split('=').next());
+        let name = names.find(|name| {
+            let own = [
+                "tls",
+                "ssl",
+                "srv",
+                "proxy",
+                "auth",
+                "replicaset",
+                "loadbalanced",
+            ];
+            own.iter().any(|own| name.starts_with(own))
+        });
+        name.map(|name| format!("`client-options` cannot have `{name}`"))
+    }
+
+    fn schedule_fault(&self) -> Option<String> {
+        let mut events = self.schedule.iter().flatten().peekable();
+        events.peek()?;
+        let Some(safety) = self.safety else {
+            return Some("a `schedule` needs `safety`, the time after which faults end".to_owned());
+        };
+        events.find_map(|Scheduled { at, event }| {
+            let (members, clients) = concerned(event);
+            if *at >= safety {
+                let at = String::from(*at);
+                return Some(format!("the event at {at} comes after the safety phase"));
+            }
+            if let Disaster::Freeze { pause, .. } = event
+                && at.0.saturating_add(pause.0) > safety.0
+            {
+                return Some("a `freeze` must end within the safety phase".to_owned());
+            }
+            if *event == Disaster::StepDown && self.shape == Some(WorldShape::LoadBalanced) {
+                return Some("behind a load balancer no member steps down".to_owned());
+            }
+            let lacks = |name, needed: usize, number: Option<usize>| {
+                let is_lacking = needed > number.unwrap_or(1);
+                is_lacking.then(|| format!("an event needs `{name} = {needed}` or more"))
+            };
+            lacks("members", members, self.members)
+                .or_else(|| lacks("clients", clients, self.clients))
+        })
+    }
+}
+
+/// Returns how many members and how many clients there must be for an event.
+fn concerned(event: &Disaster) -> (usize, usize) {
+    let (member, client) = match *event {
+        Disaster::Kill(member)
+        | Disaster::ShutDown(member)
+        | Disaster::Restart(member)
+        | Disaster::Disconnect(member)
+        | Disaster::Isolate(member) => (member, 0),
+        Disaster::CutMembers { from, to } => (from.max(to), 0),
+        Disaster::CutClient { client, member, .. } => (member, client),
+        Disaster::Freeze { client, .. } | Disaster::CloseClient(client) => (0, client),
+        Disaster::StepDown
+        | Disaster::JoinMembers
+        | Disaster::JoinClients
+        | Disaster::ExpireLogins
+        | Disaster::Heal => (0, 0),
+    };
+    (member.saturating_add(1), client.saturating_add(1))
 }

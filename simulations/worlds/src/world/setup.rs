@@ -3,10 +3,13 @@
 
 use super::{
     network::Proxy,
-    options::{WorldOptions, WorldProxy},
+    options::{WorldOptions, WorldProxy, world_seed},
     report::{Failure, FailureKind},
 };
-use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
+use onionskin_core::{
+    address::Address, client::ClientConfig, options::ClientOptions, random::Seed, time::Instant,
+    uri,
+};
 use onionskin_deployment::{
     deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User},
     socks5::Socks5Server,
@@ -134,10 +137,24 @@ pub(super) fn uri(options: &WorldOptions) -> String {
 }
 
 pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
-    match uri::parse(uri) {
-        Ok(parsed) => Ok(parsed.options),
-        Err(error) => Err(impossible(&error)),
+    let parsed = uri::parse(uri).map_err(|error| impossible(&error))?;
+    match parsed.warnings.first() {
+        Some(warning) => Err(impossible(warning)),
+        None => Ok(parsed.options),
     }
+}
+
+/// Checks that the world of a seed can be created.
+///
+/// # Errors
+///
+/// The reason why a run could not begin.
+pub fn check_setup(seed: u64, options: &WorldOptions) -> Result<(), Failure> {
+    let split = world_seed(seed);
+    deployment(options, &split)?;
+    let parsed = client_options(&uri(options))?;
+    let config = ClientConfig::new(parsed, split.split("client 0"));
+    config.map(drop).map_err(|error| impossible(&error))
 }
 
 /// Returns the failure of a world that cannot be created.
