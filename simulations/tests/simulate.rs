@@ -28,7 +28,7 @@ fn file(name: &str, content: &str) -> PathBuf {
 const SHORT: &str = "members = 1\nclients = 1\ntasks = 1\nsafety = \"1s\"\n";
 
 /// A scenario in which late operations fail: no selection succeeds within a millisecond.
-const FAILING: &str = "members = 3\nclients = 1\ntasks = 2\nsafety = \"8s\"\ngrace = \"1s\"\n\
+const FAILING: &str = "members = 3\nclients = 1\ntasks = 2\nsafety = \"8s\"\ngrace = \"40s\"\n\
                        client-options = \"serverSelectionTimeoutMS=1\"\n\
                        [rates]\nslow = 100\nreset = 5\n";
 
@@ -96,12 +96,12 @@ fn wrong_arguments_have_an_exit_code_of_their_own() {
     for (arguments, reason) in [
         (&["nothing"][..], "--list"),
         (&["missing.toml"], "missing.toml"),
-        (&[odd], "`tasks` must be 1 or more"),
+        (&[odd], "`tasks` must be from 1 to 1000"),
         (&["calm", "--seeds", "5..5"], "--seeds"),
         (&["calm", "--shard", "2/2"], "--shard"),
         (&["calm", "--trace"], "one seed"),
         (&["calm", "--list"], "--list"),
-        (&[unknown], "`bogus`"),
+        (&[unknown], "bogus"),
         (&["--merge", odd], "odd.toml"),
         (&[], "SCENARIO"),
     ] {

@@ -177,7 +177,7 @@ mod tests {
             ),
             (
                 "safety = \"9s\"\n[[schedule]]\nat = \"1s\"\n\
-                 event = { freeze = { client = 0, pause = \"9s\" } }",
+                 event = { freeze = { client = 0, pause = \"69s\" } }",
                 "end within",
             ),
             (

@@ -88,7 +88,7 @@ impl fmt::Display for FailedRun {
     }
 }
 
-/// What was asked for. Parts of one sweep have the same one.
+/// The sweep that was asked for. Its shards have the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -166,7 +166,7 @@ pub struct Operations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// What was asked for.
+    /// The sweep that was asked for.
     pub task: Task,
     /// The shards that this is the verdict on.
     pub shards: BTreeSet<u64>,

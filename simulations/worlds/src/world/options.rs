@@ -9,6 +9,9 @@ use onionskin_deployment::deployment::CompressedReplies;
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
+/// The default of [`WorldOptions::grace`].
+pub(super) const GRACE: Duration = Duration::from_secs(60);
+
 /// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -162,7 +165,7 @@ impl WorldOptions {
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
             safety: Duration::from_secs(20 + random.below(71)),
-            grace: Duration::from_secs(60),
+            grace: GRACE,
             rates: Rates {
                 unpolled: [0, 0, 20, 200][index(polls, 4)],
                 ..Rates::drawn(random)

@@ -1,5 +1,5 @@
-//! The disasters of a run. A schedule gives their times, or these are drawn from the seed before the
-//! run begins.
+//! The disasters of a run. A schedule gives their times, or these are drawn from the seed before
+//! the run begins.
 
 use super::{
     options::{WorldOptions, index, world_seed},

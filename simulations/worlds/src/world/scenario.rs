@@ -15,7 +15,7 @@
 //! ```
 
 use super::{
-    options::{Rates, WorldOptions, WorldProxy},
+    options::{GRACE, Rates, WorldOptions, WorldProxy},
     plan::Disaster,
 };
 use serde::{Deserialize, Serialize};
@@ -273,9 +273,10 @@ impl Scenario {
                 return Some(format!("the event at {at} comes after the safety phase"));
             }
             if let Disaster::Freeze { pause, .. } = event
-                && at.0.saturating_add(pause.0) > safety.0
+                && at.0.saturating_add(pause.0)
+                    > safety.0 + self.grace.map_or(GRACE, |grace| grace.0)
             {
-                return Some("a `freeze` must end within the safety phase".to_owned());
+                return Some("a `freeze` must end within `safety` and `grace`".to_owned());
             }
             if *event == Disaster::StepDown && self.shape == Some(WorldShape::LoadBalanced) {
                 return Some("behind a load balancer no member steps down".to_owned());
