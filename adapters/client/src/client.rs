@@ -8,7 +8,7 @@ pub use builder::ClientBuilder;
 
 use crate::{
     BulkWrite, Database, Execution, ListDatabaseNames, ListDatabases, Runtime, Shutdown,
-    StartSession, WarmConnectionPool, environment, resolver::Resolvers, shared::Shared,
+    StartSession, WarmConnectionPool, environment, resolver::Resolvers, shared::Shared, timer,
 };
 use onionskin_core::{
     client::DriverInfo,
@@ -21,7 +21,7 @@ use onionskin_core::{
     uri,
 };
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
@@ -405,12 +405,8 @@ impl<R: Runtime> Client<R> {
         let shared = self.shared().clone();
         self.shared().spawn(async move {
             let mut execution = pin!(execution);
-            let mut limit = pin!(shared.runtime.sleep(ABANDON_LIMIT));
-            poll_fn(|context| match execution.as_mut().poll(context) {
-                Poll::Ready(_) => Poll::Ready(()),
-                Poll::Pending => limit.as_mut().poll(context),
-            })
-            .await;
+            let limit = shared.runtime.sleep(ABANDON_LIMIT);
+            timer::until(limit, |context| execution.as_mut().poll(context)).await;
         });
         self.shared().runtime.run_ready();
     }

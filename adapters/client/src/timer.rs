@@ -34,6 +34,20 @@ pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()
     }
 }
 
+/// Polls until the result is ready or `limit`, a sleep of the runtime, has passed. Only for tasks
+/// of the runtime, which alone poll its sleeps.
+pub(crate) async fn until<T>(
+    limit: impl Future<Output = ()>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) {
+    let mut limit = pin!(limit);
+    poll_fn(|context| match poll(context) {
+        Poll::Ready(_) => Poll::Ready(()),
+        Poll::Pending => limit.as_mut().poll(context),
+    })
+    .await;
+}
+
 /// Abandons the client when this value is dropped, unless the timer task has ended regularly.
 struct Watch<R: Runtime> {
     shared: Arc<Shared<R>>,

@@ -89,7 +89,7 @@ impl Serialize for ClusterTime {
     }
 }
 
-/// Fails for a document of which [`ClusterTime::from_document`] reads no time.
+/// Fails if [`ClusterTime::from_document`] finds no time in the document.
 impl<'de> Deserialize<'de> for ClusterTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(deserializer)?;

@@ -103,7 +103,7 @@ pub fn keep_panics() {
     panic::set_hook(Box::new(|panic| PANIC.set(Some(panic.to_string()))));
 }
 
-/// Runs one seed. An error is the text of a panic.
+/// Runs one seed. `Err` has the text of a panic.
 ///
 /// # Errors
 ///

@@ -46,7 +46,7 @@ pub struct FailedRun {
 }
 
 impl FailedRun {
-    /// Returns the failure of a run, if it has one. An error is the text of a panic.
+    /// Returns the failure of a run, if it has one. `Err` has the text of a panic.
     #[must_use]
     pub fn of(seed: u64, run: &Result<Report, String>) -> Option<Self> {
         let (fault, at, message) = match run {
@@ -112,11 +112,11 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failures {
-    /// Runs with a panic, a violated contract or a busy loop.
+    /// The number of runs with a panic, a violated contract or a busy loop.
     pub crash: u64,
-    /// Runs in which something happened that must not happen.
+    /// The number of runs in which something happened that must not happen.
     pub safety: u64,
-    /// Runs in which something did not happen that must happen.
+    /// The number of runs in which something did not happen that must happen.
     pub liveness: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The streams of uploads.
 
 use super::{GridFsBucket, bucket::closed};
-use crate::{Execution, Runtime, client::EndCommand};
+use crate::{Execution, Runtime, client::EndCommand, timer};
 use bson::{Bson, DateTime};
 use futures_io::AsyncWrite;
 use onionskin_core::{
@@ -13,9 +13,9 @@ use onionskin_core::{
 };
 use std::{
     fmt,
-    future::{Future as _, poll_fn},
+    future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, ready},
 };
 
@@ -375,12 +375,8 @@ impl<R: Runtime> Drop for GridFsUploadStream<R> {
 async fn give_up<R: Runtime>(mut run: Execution<R, Upload>) {
     if run.is_running() {
         run.program_mut().stop();
-        let mut limit = pin!(run.runtime().sleep(ABANDON_LIMIT));
-        poll_fn(|context| match run.poll_program(context) {
-            Poll::Ready(_) => Poll::Ready(()),
-            Poll::Pending => limit.as_mut().poll(context),
-        })
-        .await;
+        let limit = run.runtime().sleep(ABANDON_LIMIT);
+        timer::until(limit, |context| run.poll_program(context)).await;
     }
     run.stop();
     let client = run.client().clone();

@@ -246,7 +246,7 @@ options! { ($)
     }
 }
 
-/// The same options, with the limit of one document.
+/// Makes the options of a `find` that returns one document at most.
 impl From<FindOneOptions> for FindOptions {
     fn from(options: FindOneOptions) -> Self {
         let FindOneOptions {
