@@ -4,12 +4,11 @@
 //! [`specifications`] reads the JSON files of the official suites, and [`report`] counts and prints
 //! the results. [`suites`] has the runner of one suite; the other runners are in `tests/tests`.
 //! [`peers`] starts and stops real servers and drivers, and [`crud`] runs operations on them.
-//! [`conformance`] tests the runtimes, and [`model`] compares discovery and pools with slow,
-//! obvious implementations. [`name_server`] is a DNS server, [`moved_time`] a clock that a test
-//! moves, and [`variables`] environment variables of a client. [`loads`] has the workloads of
-//! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
-//! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`handshake`] runs
-//! TLS handshakes in memory. [`fingerprint`] makes short values of states.
+//! [`conformance`] tests the runtimes. [`name_server`] is a DNS server, [`moved_time`] a clock that
+//! a test moves, and [`variables`] environment variables of a client. [`loads`] has the workloads
+//! of benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules
+//! of `docs/requirements`. [`compressors`] runs suites with compressed messages. [`handshake`] runs
+//! TLS handshakes in memory.
 
 #![forbid(unsafe_code)]
 
@@ -21,15 +20,11 @@ pub mod crud;
 
 pub mod documents;
 
-pub mod fingerprint;
-
 pub mod fuzzing;
 
 pub mod handshake;
 
 pub mod loads;
-
-pub mod model;
 
 pub mod moved_time;
 

@@ -21,7 +21,7 @@ mod client;
 mod world;
 
 use client::Clients;
-use onionskin_tests::{fingerprint::Fingerprint, model::Mistake};
+use onionskin_models::{discovery::Mistake, fingerprint::Fingerprint};
 use std::{
     collections::{BTreeSet, VecDeque},
     env,

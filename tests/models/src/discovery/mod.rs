@@ -12,7 +12,6 @@ mod compare;
 mod hello;
 mod mistake;
 mod monitor;
-pub mod pool;
 mod primary;
 mod topology;
 

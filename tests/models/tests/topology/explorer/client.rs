@@ -9,9 +9,9 @@ use onionskin_core::{
     error::NetworkFault,
     unstable::sdam::Phase,
 };
-use onionskin_tests::{
+use onionskin_models::{
+    discovery::{Config, Mistake},
     fingerprint::Fingerprint,
-    model::{Config, Mistake},
 };
 use onionskin_worlds::strategies::{Cause, Failure, ReplicaSet, address};
 use std::{

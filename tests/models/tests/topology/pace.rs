@@ -5,7 +5,7 @@
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::address::Address;
-use onionskin_tests::model::{Config, Mistake};
+use onionskin_models::discovery::{Config, Mistake};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use std::time::Duration;
 

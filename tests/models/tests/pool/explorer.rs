@@ -10,9 +10,9 @@
 
 use crate::bench::{Bench, Found};
 use onionskin_core::unstable::pool::{PinnedFor, PoolOptions};
-use onionskin_tests::{
+use onionskin_models::{
     fingerprint::Fingerprint,
-    model::pool::{Input, Mistake},
+    pool::{Input, Mistake},
 };
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -5,7 +5,7 @@ use crate::{
     bench::Bench,
     program::{Program, programs},
 };
-use onionskin_tests::model::pool::Mistake;
+use onionskin_models::pool::Mistake;
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::TestRunner,

@@ -8,7 +8,7 @@ use onionskin_core::{
     description::{ServerType, TopologyType},
     unstable::sdam::Phase,
 };
-use onionskin_tests::model::Config;
+use onionskin_models::discovery::Config;
 use onionskin_worlds::strategies::{
     Cause, History, failures, incident_histories, lying_histories, replica_set_histories,
     server_descriptions, topology_descriptions,

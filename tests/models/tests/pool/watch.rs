@@ -10,7 +10,7 @@ use onionskin_core::{
     time::Instant,
     unstable::pool::{Counts, Pool, PoolOptions, PoolState},
 };
-use onionskin_tests::model::pool::{Answer, Input, Output};
+use onionskin_models::pool::{Answer, Input, Output};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The state of a connection, as it follows from orders and inputs.

@@ -15,7 +15,7 @@ use onionskin_core::{
         sdam::{MAX_SERVERS, Order, Sdam},
     },
 };
-use onionskin_tests::model::Config;
+use onionskin_models::discovery::Config;
 use onionskin_worlds::strategies::{
     ReplicaSet, Role, Step, address, replica_set_histories, replica_set_steps,
 };

@@ -5,7 +5,7 @@ use crate::{
     bench::Bench,
     script::{Deployment, Script, scripts},
 };
-use onionskin_tests::model::Mistake;
+use onionskin_models::discovery::Mistake;
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::TestRunner,

@@ -7,9 +7,6 @@ use std::{
 };
 
 /// Collects what a state is made of, as text or by its `Hash`.
-///
-/// The hash is computed at once, by code of a dependency: these are optimized in tests, the hash of
-/// the standard library is not.
 #[derive(Debug, Default)]
 pub struct Fingerprint(Vec<u8>);
 

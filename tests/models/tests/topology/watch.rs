@@ -11,7 +11,7 @@ use onionskin_core::{
         Sdam,
     },
 };
-use onionskin_tests::model::{Clear, PoolView};
+use onionskin_models::discovery::{Clear, PoolView};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A monitor connection that the machine opened by an order.

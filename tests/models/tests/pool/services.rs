@@ -6,7 +6,7 @@ use crate::{
     watch::want,
 };
 use onionskin_core::unstable::pool::{Pool, PoolState};
-use onionskin_tests::model::pool::{Answer, Input};
+use onionskin_models::pool::{Answer, Input};
 use std::collections::BTreeMap;
 
 /// A connection whose service has replied to its `hello`.

@@ -1,7 +1,7 @@
 //! Walks through all states of small pools behind a load balancer.
 
 use crate::explorer::{Bounds, SMALL, are_all_found, explore};
-use onionskin_tests::model::pool::Mistake;
+use onionskin_models::pool::Mistake;
 
 /// Three requests, two connections at most and two services. One clear of a service is permitted.
 const BALANCED: Bounds = Bounds {

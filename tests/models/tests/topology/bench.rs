@@ -14,7 +14,7 @@ use onionskin_core::{
         sdam::{ApplicationError, MonitorConnectionId, MonitorTask, Order, Sdam, SdamOptions},
     },
 };
-use onionskin_tests::model::{Config, Machine, Mistake, Model};
+use onionskin_models::discovery::{Config, Machine, Mistake, Model};
 use onionskin_worlds::strategies::Failure;
 use std::{collections::BTreeMap, time::Duration};
 

@@ -5,8 +5,8 @@
 //! E.6-7, which is about SRV records.
 //!
 //! Property tests draw their cases at random. A failure prints the smallest case that fails, and
-//! keeps its seed in `tests/tests/proptest-regressions`. `PROPTEST_CASES=n` sets the number of
-//! cases.
+//! keeps its seed in the folder `proptest-regressions` beside this one. `PROPTEST_CASES=n` sets the
+//! number of cases.
 
 mod agreement;
 mod bench;

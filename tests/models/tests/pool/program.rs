@@ -3,7 +3,7 @@
 
 use crate::bench::{Bench, Found};
 use onionskin_core::unstable::pool::{PinnedFor, PoolOptions};
-use onionskin_tests::model::pool::Input;
+use onionskin_models::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;
 

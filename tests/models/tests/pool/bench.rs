@@ -8,7 +8,7 @@ use onionskin_core::{
     time::Instant,
     unstable::pool::{CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
 };
-use onionskin_tests::model::pool::{
+use onionskin_models::pool::{
     Answer, CAUSE, FailureReason, Input, Mistake, Model, Output, SERVER, service,
 };
 

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId};
 use onionskin_core::address::Address;
-use onionskin_tests::model::Config;
+use onionskin_models::discovery::Config;
 use onionskin_worlds::strategies::{
     ADDRESSES, Failure, History, address, failures, hello_replies, lying_histories,
     replica_set_histories, sharded_histories, standalone_histories,
