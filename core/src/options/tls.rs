@@ -97,7 +97,8 @@ fields! {
         private_key_pem: Secret => (text),
         /// The password of the private key (`tlsCertificateKeyFilePassword`), for keys that are
         /// encrypted. These can be in PKCS#8 form, with PBES2 (AES or Triple DES), or in the older
-        /// form of OpenSSL, with AES or Triple DES. Default: none.
+        /// form of OpenSSL, with AES or Triple DES. Without the feature `cert-key-password`, an
+        /// encrypted key is refused. Default: none.
         tls_certificate_key_file_password: Secret => (text),
         /// True if any certificate is accepted, also for another host
         /// (`tlsAllowInvalidCertificates`). Default: false.

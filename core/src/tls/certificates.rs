@@ -2,7 +2,8 @@
 
 use super::{
     configuration,
-    keys::{KeySource, private_key},
+    key_source::KeySource,
+    keys::private_key,
     pem::{self, Block, blocks},
 };
 use crate::{

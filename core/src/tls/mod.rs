@@ -10,9 +10,13 @@ mod absent;
 mod certificates;
 #[cfg(feature = "tls")]
 mod context;
+#[cfg(feature = "cert-key-password")]
+mod decryption;
 #[cfg(feature = "tls")]
 mod errors;
 mod facts;
+#[cfg(feature = "tls")]
+mod key_source;
 #[cfg(feature = "tls")]
 mod keys;
 #[cfg(feature = "tls")]

@@ -3,7 +3,10 @@
 mod bundles;
 mod chains;
 mod hostile;
+#[cfg(feature = "cert-key-password")]
 mod keys;
+#[cfg(not(feature = "cert-key-password"))]
+mod locked_keys;
 mod names;
 mod own_config;
 mod resumption;

@@ -1,10 +1,7 @@
 //! Tests of encrypted private keys, which were made with OpenSSL 3.0.19. The password is `pencil`.
 
 use super::*;
-use crate::tls::{
-    keys::{KeySource, private_key},
-    pem::blocks,
-};
+use crate::tls::{key_source::KeySource, keys::private_key, pem::blocks};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::pki_types::pem::PemObject;
 
