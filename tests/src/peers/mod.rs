@@ -150,7 +150,7 @@ fn find_onionskin() -> Result<PathBuf, String> {
     // minute.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--locked", "--workspace"]);
+    command.args(["build", "--locked", "--workspace", "--profile", "test"]);
     command.args(["--bin", "onionskin", "--test", "client", "--test", "tidy"]);
     command.args(["--message-format", "json-render-diagnostics"]);
     command.current_dir(workspace_root());
