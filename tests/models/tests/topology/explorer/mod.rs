@@ -14,7 +14,7 @@
 //!
 //! ```sh
 //! ONIONSKIN_WORLD=2,0,0,0,1,1,21 \
-//!     cargo test -p onionskin-tests --test topology bounds_of_the_environment -- --nocapture
+//!     cargo test -p onionskin-models --test topology bounds_of_the_environment -- --nocapture
 //! ```
 
 mod client;
