@@ -66,6 +66,15 @@ impl Client {
     ///
     /// Looks up the hosts of a `mongodb+srv` string first, so that a failure of DNS is the error of
     /// this call ([`ClientBuilder::resolve`]).
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::doc};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost:27017/?timeoutMS=5000")?;
+    /// // The first call waits for a server, for five seconds at most.
+    /// client.database("admin").run_command(doc! { "ping": 1 }).run()?;
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_uri_str(text: impl AsRef<str>) -> Result<Self> {
         let runtime = BlockingRuntime::default();
         let builder = onionskin::Client::builder_from_uri(runtime.clone(), text.as_ref())?;
@@ -73,12 +82,35 @@ impl Client {
     }
 
     /// Creates a client with these options. Nothing is sent to a server.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, options::ClientOptions};
+    ///
+    /// let mut options: ClientOptions = "mongodb://localhost:27017".parse()?;
+    /// options.max_pool_size = Some(20);
+    /// let client = Client::with_options(options)?;
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_options(options: ClientOptions) -> Result<Self> {
         Self::builder(options).build().map(Self)
     }
 
     /// Creates a builder for a client with these options. Convert the built client to this type
     /// with `into`.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, event::{Event, EventKind}, options::ClientOptions};
+    /// use std::sync::Arc;
+    ///
+    /// let options: ClientOptions = "mongodb://localhost:27017".parse()?;
+    /// let builder = Client::builder(options).event_listener(Arc::new(|event: &Event| {
+    ///     if let EventKind::Sdam(change) = &event.kind {
+    ///         println!("{change:?}");
+    ///     }
+    /// }));
+    /// let client: Client = builder.build()?.into();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn builder(options: ClientOptions) -> ClientBuilder<BlockingRuntime> {
         onionskin::Client::builder(BlockingRuntime::default(), options)
     }

@@ -35,6 +35,22 @@ impl<T> Cursor<T> {
     }
 
     /// Returns this cursor with documents of another type.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct PerYear { _id: i32, count: i64 }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let group = doc! { "$group": { "_id": "$born", "count": { "$sum": 1_i64 } } };
+    /// for year in people.aggregate([group]).run()?.with_type::<PerYear>() {
+    ///     let year = year?;
+    ///     println!("{}: {}", year._id, year.count);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_type<D>(mut self) -> Cursor<D> {
         Cursor {
             cursor: self.cursor.take().map(onionskin::Cursor::with_type),
@@ -51,6 +67,18 @@ impl<T> Cursor<T> {
     /// Fails if another batch cannot be fetched, and if the document is not BSON. After an error
     /// there is no current document.
     ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// while cursor.advance()? {
+    ///     println!("{} bytes", cursor.current().as_bytes().len());
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the thread is already in a blocking call of this client.
@@ -61,12 +89,37 @@ impl<T> Cursor<T> {
 
     /// False if there is certainly no further document: the current batch was read, and the server
     /// has closed the cursor or a batch could not be fetched.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// let first = cursor.next().transpose()?;
+    /// if !cursor.has_next() {
+    ///     println!("there was one person at most");
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub fn has_next(&self) -> bool {
         self.inner().has_next()
     }
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// while cursor.advance()? {
+    ///     println!("{:?}", cursor.current().get_str("name"));
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -80,6 +133,23 @@ impl<T> Cursor<T> {
     /// the type can borrow from the batch of the cursor.
     ///
     /// Fails if there is no current document, or if it does not have the form that `T` needs.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let people = people.clone_with_type::<Name<'_>>();
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// while cursor.advance()? {
+    ///     let person = cursor.deserialize_current()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn deserialize_current<'a>(&'a self) -> Result<T>
     where
         T: Deserialize<'a>,
@@ -89,6 +159,22 @@ impl<T> Cursor<T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
     /// cursor's.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// while cursor.advance()? {
+    ///     let person: Name<'_> = cursor.deserialize_current_as()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
         self.inner().deserialize_current_as()
     }

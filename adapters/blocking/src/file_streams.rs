@@ -42,6 +42,16 @@ impl GridFsUploadStream {
     }
 
     /// Returns the id of the file.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let bucket = client.database("app").gridfs_bucket(None);
+    /// let upload = bucket.open_upload_stream("notes.txt").run()?;
+    /// println!("the file will have the id {}", upload.id());
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub const fn id(&self) -> &GridFsId {
         self.stream.id()
@@ -49,6 +59,18 @@ impl GridFsUploadStream {
 
     /// Stores the rest of the file and its document. Afterwards the stream takes no more bytes. The
     /// error contains an [`Error`](onionskin::Error).
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run};
+    /// use std::io::Write;
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let bucket = client.database("app").gridfs_bucket(None);
+    /// let mut upload = bucket.open_upload_stream("notes.txt").run()?;
+    /// upload.write_all(b"one line\n")?;
+    /// upload.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -59,6 +81,18 @@ impl GridFsUploadStream {
 
     /// Deletes the chunks that were stored. Afterwards the stream takes no more bytes. Fails like
     /// [`GridFsUploadStream::abort`](gridfs::GridFsUploadStream::abort).
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run};
+    /// use std::io::Write;
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let bucket = client.database("app").gridfs_bucket(None);
+    /// let mut upload = bucket.open_upload_stream("notes.txt").run()?;
+    /// upload.write_all(b"one line\n")?;
+    /// upload.abort()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -116,6 +150,16 @@ impl GridFsDownloadStream {
     }
 
     /// Returns the document of the file in the files collection.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let bucket = client.database("app").gridfs_bucket(None);
+    /// let download = bucket.open_download_stream_by_name("notes.txt").run()?;
+    /// println!("{} bytes, uploaded {}", download.file().length, download.file().upload_date);
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub const fn file(&self) -> &FilesCollectionDocument {
         self.stream.file()

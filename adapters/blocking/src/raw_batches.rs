@@ -79,12 +79,38 @@ impl SessionRawBatchCursor {
 
     /// Returns the next batch; `None` at the end. Fails also for another session than that of the
     /// call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().run()?;
+    /// while let Some(batch) = batches.next(&mut session) {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Option<Result<RawBatch>> {
         let runtime = session.client().runtime().clone();
         runtime.block_on(self.0.next(session))
     }
 
     /// Returns an iterator of the batches, which borrows the session.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().run()?;
+    /// for batch in batches.iter(&mut session) {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn iter<'a>(
         &'a mut self,
         session: &'a mut ClientSession,
@@ -94,6 +120,18 @@ impl SessionRawBatchCursor {
 
     /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
     /// has one, begins anew; without one, the call waits for two seconds at most.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().run()?;
+    /// let first = batches.next(&mut session).transpose()?;
+    /// batches.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///

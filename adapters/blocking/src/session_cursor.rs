@@ -33,12 +33,41 @@ impl<T> SessionCursor<T> {
     }
 
     /// Returns this cursor with documents of another type.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Person { name: String }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// let mut people = cursor.with_type::<Person>();
+    /// while let Some(person) = people.next(&mut session) {
+    ///     println!("{}", person?.name);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_type<D>(self) -> SessionCursor<D> {
         SessionCursor::new(self.cursor.with_type())
     }
 
     /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
     /// has one, begins anew; without one, the call waits for two seconds at most.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// let first = cursor.next(&mut session).transpose()?;
+    /// cursor.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -50,12 +79,38 @@ impl<T> SessionCursor<T> {
 
     /// Moves to the next document, as [`Cursor::advance`](crate::Cursor::advance). Fails also for
     /// another session than that of the call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// while cursor.advance(&mut session)? {
+    ///     println!("{} bytes", cursor.current().as_bytes().len());
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
         let runtime = session.client().runtime().clone();
         runtime.block_on(self.cursor.advance(session))
     }
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// while cursor.advance(&mut session)? {
+    ///     println!("{:?}", cursor.current().get_str("name"));
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -67,6 +122,24 @@ impl<T> SessionCursor<T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::deserialize_current`](crate::Cursor::deserialize_current).
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let people = people.clone_with_type::<Name<'_>>();
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// while cursor.advance(&mut session)? {
+    ///     let person = cursor.deserialize_current()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn deserialize_current<'a>(&'a self) -> Result<T>
     where
         T: Deserialize<'a>,
@@ -76,6 +149,23 @@ impl<T> SessionCursor<T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
     /// cursor's.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// while cursor.advance(&mut session)? {
+    ///     let person: Name<'_> = cursor.deserialize_current_as()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
         self.cursor.deserialize_current_as()
     }
@@ -84,12 +174,38 @@ impl<T> SessionCursor<T> {
 impl<T: DeserializeOwned + 'static> SessionCursor<T> {
     /// Returns the next document; `None` at the end. Fails also for another session than that of
     /// the call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// while let Some(person) = cursor.next(&mut session) {
+    ///     println!("{}", person?);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Option<Result<T>> {
         let runtime = session.client().runtime().clone();
         runtime.block_on(self.cursor.next(session))
     }
 
     /// Returns an iterator of the documents, which borrows the session.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+    /// for person in cursor.iter(&mut session).take(3) {
+    ///     println!("{}", person?);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn iter<'a>(
         &'a mut self,
         session: &'a mut ClientSession,

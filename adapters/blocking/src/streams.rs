@@ -46,6 +46,18 @@ impl<T> ChangeStream<T> {
     }
 
     /// Returns this stream with events of another type.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let key = doc! { "$project": { "key": "$documentKey._id" } };
+    /// for change in people.watch().pipeline([key]).run()?.with_type::<Document>() {
+    ///     println!("{:?}", change?.get("key"));
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_type<D>(mut self) -> ChangeStream<D> {
         ChangeStream {
             stream: self.stream.take().map(onionskin::ChangeStream::with_type),
@@ -55,12 +67,40 @@ impl<T> ChangeStream<T> {
 
     /// Returns the token with which the stream would resume, as
     /// [`onionskin::ChangeStream::resume_token`].
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// let first = changes.next().transpose()?;
+    /// if let Some(token) = changes.resume_token() {
+    ///     let rest = people.watch().resume_after(token).run()?;
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub fn resume_token(&self) -> Option<ResumeToken> {
         self.stream.as_ref()?.resume_token()
     }
 
     /// True while further events can come. False after the end of the stream and after an error.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// while changes.is_alive() {
+    ///     match changes.next_if_any()? {
+    ///         Some(event) => println!("{:?}", event.operation_type),
+    ///         None => println!("nothing has changed"),
+    ///     }
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.is_alive())
@@ -71,6 +111,19 @@ impl<T: DeserializeOwned + 'static> ChangeStream<T> {
     /// Returns the next event, for which it fetches one batch at most. `None` if that batch is
     /// empty, and at the end of the stream. The [`resume_token`](Self::resume_token) moves on also
     /// with an empty batch.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// // The changes so far, without waiting for others.
+    /// while let Some(event) = changes.next_if_any()? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -124,17 +177,62 @@ impl<T> SessionChangeStream<T> {
     }
 
     /// Returns this stream with events of another type.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let key = doc! { "$project": { "key": "$documentKey._id" } };
+    /// let changes = people.watch().pipeline([key]).session(&mut session).run()?;
+    /// let mut keys = changes.with_type::<Document>();
+    /// while let Some(change) = keys.next(&mut session)? {
+    ///     println!("{:?}", change.get("key"));
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn with_type<D>(self) -> SessionChangeStream<D> {
         SessionChangeStream::new(self.stream.with_type())
     }
 
     /// Returns the token with which the stream would resume.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut changes = people.watch().session(&mut session).run()?;
+    /// let first = changes.next(&mut session)?;
+    /// if let Some(token) = changes.resume_token() {
+    ///     let rest = people.watch().resume_after(token).session(&mut session).run()?;
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub fn resume_token(&self) -> Option<ResumeToken> {
         self.stream.resume_token()
     }
 
     /// True while further events can come.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut changes = people.watch().session(&mut session).run()?;
+    /// while changes.is_alive() {
+    ///     match changes.next_if_any(&mut session)? {
+    ///         Some(event) => println!("{:?}", event.operation_type),
+    ///         None => println!("nothing has changed"),
+    ///     }
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.stream.is_alive()
@@ -142,6 +240,18 @@ impl<T> SessionChangeStream<T> {
 
     /// Closes the stream on the server and waits for the reply. The time limit of the stream, if it
     /// has one, begins anew; without one, the call waits for two seconds at most.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut changes = people.watch().session(&mut session).run()?;
+    /// let first = changes.next(&mut session)?;
+    /// changes.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -155,6 +265,19 @@ impl<T> SessionChangeStream<T> {
 impl<T: DeserializeOwned + 'static> SessionChangeStream<T> {
     /// Returns the next event, and waits until there is one; `None` at the end of the stream. Fails
     /// also for another session than that of the call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut changes = people.watch().session(&mut session).run()?;
+    /// while let Some(event) = changes.next(&mut session)? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
         let runtime = session.client().runtime().clone();
         runtime.block_on(self.stream.next(session))
@@ -162,6 +285,20 @@ impl<T: DeserializeOwned + 'static> SessionChangeStream<T> {
 
     /// Returns the next event, for which it fetches one batch at most, as
     /// [`ChangeStream::next_if_any`]. Fails also for another session than that of the call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut session = client.start_session().run()?;
+    /// let mut changes = people.watch().session(&mut session).run()?;
+    /// // The changes so far, without waiting for others.
+    /// while let Some(event) = changes.next_if_any(&mut session)? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
     pub fn next_if_any(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
         let runtime = session.client().runtime().clone();
         runtime.block_on(self.stream.next_if_any(session))
