@@ -102,30 +102,81 @@ impl<R: Runtime> Database<R> {
 
 impl<R: Runtime> GridFsBucket<R> {
     /// Returns the client of the bucket.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, gridfs::GridFsBucket};
+    /// # fn example<R: Runtime>(bucket: GridFsBucket<R>) {
+    /// let archive = bucket.client().database("archive").gridfs_bucket(None);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn client(&self) -> &Client<R> {
         &self.client
     }
 
     /// Returns how servers are selected for reads; `None` for the primary.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Runtime};
+    /// use onionskin::{
+    ///     gridfs::GridFsBucketOptions,
+    ///     options::{ReadPreference, SelectionCriteria},
+    /// };
+    ///
+    /// # fn example<R: Runtime>(database: Database<R>) {
+    /// let criteria = SelectionCriteria::from(ReadPreference::secondary(None));
+    /// let options = GridFsBucketOptions::builder().selection_criteria(criteria.clone()).build();
+    /// let images = database.gridfs_bucket(options);
+    /// assert_eq!(images.selection_criteria(), Some(&criteria));
+    /// # }
+    /// ```
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
         self.parts.defaults().selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Runtime};
+    /// use onionskin::{gridfs::GridFsBucketOptions, options::ReadConcern};
+    ///
+    /// # fn example<R: Runtime>(database: Database<R>) {
+    /// let options = GridFsBucketOptions::builder().read_concern(ReadConcern::majority()).build();
+    /// let images = database.gridfs_bucket(options);
+    /// assert_eq!(images.read_concern(), Some(&ReadConcern::majority()));
+    /// # }
+    /// ```
     #[must_use]
     pub fn read_concern(&self) -> Option<&ReadConcern> {
         self.parts.defaults().read_concern.as_ref()
     }
 
     /// Returns the write concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Runtime};
+    /// use onionskin::{gridfs::GridFsBucketOptions, options::WriteConcern};
+    ///
+    /// # fn example<R: Runtime>(database: Database<R>) {
+    /// let options = GridFsBucketOptions::builder().write_concern(WriteConcern::majority());
+    /// let images = database.gridfs_bucket(options.build());
+    /// assert_eq!(images.write_concern(), Some(&WriteConcern::majority()));
+    /// # }
+    /// ```
     #[must_use]
     pub fn write_concern(&self) -> Option<&WriteConcern> {
         self.parts.defaults().write_concern.as_ref()
     }
 
     /// Returns the size of the chunks of new files, in bytes.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Runtime};
+    /// # fn example<R: Runtime>(database: Database<R>) {
+    /// assert_eq!(database.gridfs_bucket(None).chunk_size_bytes(), 255 * 1024);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn chunk_size_bytes(&self) -> u32 {
         self.parts.chunk_size_bytes()

@@ -68,6 +68,15 @@ bucket_call! {
 
 impl<R: Runtime> OpenUploadStream<'_, R> {
     /// Sets the id of the file, which can have any type. Default: a new ObjectId.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let upload = bucket.open_upload_stream("notes.txt").id("notes of Ada").await?;
+    /// assert_eq!(upload.id().as_str(), Some("notes of Ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(mut self, id: impl Into<Bson>) -> Self {
         self.id = Some(id.into());
         self

@@ -35,6 +35,16 @@ impl<'a, R: Runtime, S> UploadFromStream<'a, R, S> {
     }
 
     /// Sets the id of the file, which can have any type. Default: a new ObjectId.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let source = &b"one line\n"[..];
+    /// let id = bucket.upload_from_stream("notes.txt", source).id("notes of Ada").await?;
+    /// assert_eq!(id.as_str(), Some("notes of Ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn id(mut self, id: impl Into<Bson>) -> Self {
         self.open = self.open.id(id);
         self
@@ -42,6 +52,15 @@ impl<'a, R: Runtime, S> UploadFromStream<'a, R, S> {
 
     /// Sets the size of the chunks of the file, in bytes. Default: that of the bucket. Zero, and
     /// more than 16,777,216, fail.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>, film: &[u8]) -> Result<(), Error> {
+    /// let upload = bucket.upload_from_stream("film.mp4", film);
+    /// let id = upload.chunk_size_bytes(4 * 1024 * 1024).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn chunk_size_bytes(mut self, size: u32) -> Self {
         self.open = self.open.chunk_size_bytes(size);
         self
@@ -49,6 +68,16 @@ impl<'a, R: Runtime, S> UploadFromStream<'a, R, S> {
 
     /// Sets data of the application, which the files collection document keeps in the field
     /// `metadata`. Default: the document has no such field.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::doc, gridfs::GridFsBucket};
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let upload = bucket.upload_from_stream("notes.txt", &b"one line\n"[..]);
+    /// let id = upload.metadata(doc! { "author": "Ada" }).await?;
+    /// let by_ada = bucket.find(doc! { "metadata.author": "Ada" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metadata(mut self, metadata: Document) -> Self {
         self.open = self.open.metadata(metadata);
         self
@@ -57,6 +86,17 @@ impl<'a, R: Runtime, S> UploadFromStream<'a, R, S> {
     /// Sets the time limit of the whole upload. It does not end a read of the source, so the call
     /// takes longer if the source does. Default: that of the bucket, or else that of the database,
     /// or else `timeoutMS` of the client; zero means no limit.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>, film: &[u8]) -> Result<(), Error> {
+    /// let upload = bucket.upload_from_stream("film.mp4", film);
+    /// let id = upload.timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.open = self.open.timeout(timeout);
         self
