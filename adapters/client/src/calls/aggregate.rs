@@ -72,6 +72,21 @@ impl<R: Runtime> Aggregate<R> {
 impl<R: Runtime, U, S> Aggregate<R, U, S> {
     /// Sets the type as which documents are decoded. Default: [`Document`], because the results of
     /// a pipeline seldom have the type of the collection.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct PerYear { _id: i32, count: i64 }
+    ///
+    /// let group = doc! { "$group": { "_id": "$born", "count": { "$sum": 1_i64 } } };
+    /// let mut years = people.aggregate([group]).with_type::<PerYear>().await?;
+    /// while let Some(year) = years.next().await.transpose()? {
+    ///     println!("{}: {}", year._id, year.count);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<V>(self) -> Aggregate<R, V, S> {
         Aggregate {
             client: self.client,
@@ -98,6 +113,18 @@ impl<R: Runtime, U, S> Aggregate<R, U, S> {
     /// Makes the result of the call whole batches, as the server sends them, whose documents are
     /// neither decoded nor copied: a [`RawBatchCursor`](crate::RawBatchCursor). Set the options and
     /// the session of the call before.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let sample = doc! { "$sample": { "size": 10_000 } };
+    /// let mut batches = people.aggregate([sample]).batch_size(1000).batch().await?;
+    /// while let Some(batch) = batches.next().await {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn batch(self) -> RawBatches<R, S> {
         let (command, opener) = self.prepare();
         RawBatches::new(self.session, command, opener)

@@ -46,6 +46,21 @@ impl<'a, R: Runtime> BulkWrite<'a, R> {
     }
 
     /// Makes the server return the result of each operation.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Namespace, Runtime, bson::doc};
+    /// use onionskin::options::InsertOneModel;
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let people = Namespace::new("app", "people")?;
+    /// let insert = InsertOneModel::builder().namespace(people).document(doc! { "name": "Ada" });
+    /// let result = client.bulk_write([insert.build()]).verbose_results().await?;
+    /// for (index, insert) in &result.insert_results {
+    ///     println!("operation {index} inserted {}", insert.inserted_id);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn verbose_results(self) -> BulkWrite<'a, R, VerboseBulkWriteResult> {
         BulkWrite {
             client: self.client,
@@ -60,6 +75,19 @@ impl<'a, R: Runtime> BulkWrite<'a, R> {
 
 impl<R: Runtime, O> BulkWrite<'_, R, O> {
     /// Makes the call run in this session.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, options::WriteModel};
+    /// # async fn example<R: Runtime>(
+    /// #     client: Client<R>, operations: Vec<WriteModel>,
+    /// # ) -> Result<(), Error> {
+    /// let mut session = client.start_session().await?;
+    /// session.start_transaction().await?;
+    /// client.bulk_write(operations).session(&mut session).await?;
+    /// session.commit_transaction().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
         self.session = Some(session.used_by(self.client));
         self

@@ -74,6 +74,22 @@ impl<R: Runtime, T, S> Find<'_, R, T, S> {
     /// Makes the result of the call whole batches, as the server sends them, whose documents are
     /// neither decoded nor copied: a [`RawBatchCursor`](crate::RawBatchCursor). Set the options and
     /// the session of the call before.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut copy = Vec::new();
+    /// let mut batches = people.find(doc! {}).batch_size(1000).batch().await?;
+    /// while let Some(batch) = batches.next().await {
+    ///     for person in batch?.doc_slices()? {
+    ///         if let Some(person) = person?.as_document() {
+    ///             copy.extend_from_slice(person.as_bytes());
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn batch(self) -> RawBatches<R, S> {
         let (command, opener) = self.prepare();
         RawBatches::new(self.session, command, opener)

@@ -67,6 +67,16 @@ collection_call! {
 
 impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
     /// Continues with the next document after a document fails: `ordered(false)`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let documents = [doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }];
+    /// // If the first `_id` exists already, the second document is inserted nevertheless.
+    /// people.insert_many(documents).unordered().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unordered(self) -> Self {
         self.ordered(false)
     }

@@ -90,12 +90,34 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     }
 
     /// Makes the command run in this session.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let mut session = database.client().start_session().await?;
+    /// let insert = doc! { "insert": "log", "documents": [{ "text": "started" }] };
+    /// database.run_command(insert).session(&mut session).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
         self.session = Some(session.used_by(self.database.client()));
         self
     }
 
     /// Sets the read preference. Default: `primary`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// use onionskin::options::ReadPreference;
+    ///
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let secondary = ReadPreference::secondary(None);
+    /// let command = doc! { "dbStats": 1 };
+    /// let statistics = database.run_command(command).read_preference(secondary).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_preference(self, preference: ReadPreference) -> Self {
         self.selection_criteria(preference)
     }

@@ -155,6 +155,15 @@ impl<'a, R: Runtime, T> ListSearchIndexes<'a, R, T> {
 
 impl<R: Runtime, T, S> ListSearchIndexes<'_, R, T, S> {
     /// Restricts the list to the index of this name. Default: all indexes.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut indexes = films.list_search_indexes().name("plot").await?;
+    /// let exists = indexes.next().await.transpose()?.is_some();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -163,6 +172,18 @@ impl<R: Runtime, T, S> ListSearchIndexes<'_, R, T, S> {
     /// Sets the options of the aggregation that lists the indexes. Its read concern and its write
     /// concern are not sent, because servers refuse them (Index Management, *Where are read concern
     /// and write concern?*).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::AggregateOptions;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// let options = AggregateOptions::builder().max_time(Duration::from_secs(5)).build();
+    /// let mut indexes = films.list_search_indexes().aggregate_options(options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn aggregate_options(mut self, options: impl Into<Option<AggregateOptions>>) -> Self {
         self.aggregate_options = options.into().map(Box::new);
         self

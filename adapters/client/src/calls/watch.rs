@@ -119,6 +119,18 @@ impl<R: Runtime, T> Watch<R, T> {
     }
 
     /// Makes the call run in this session. Its result is a [`SessionChangeStream`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut session = people.client().start_session().await?;
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// while let Some(event) = changes.next(&mut session).await? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(self, session: &mut crate::ClientSession<R>) -> Watch<R, T, ExplicitSession> {
         let used = session.used_by(&self.client);
         Watch {
