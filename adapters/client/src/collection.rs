@@ -63,12 +63,25 @@ impl<R: Runtime, T> Collection<R, T> {
     }
 
     /// Returns the client of the collection.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Runtime, bson::Document};
+    /// # fn example<R: Runtime>(orders: Collection<R, Document>) {
+    /// let old = orders.client().database("archive").collection::<Document>(orders.name());
+    /// # }
+    /// ```
     #[must_use]
     pub const fn client(&self) -> &Client<R> {
         &self.client
     }
 
     /// Returns the names of the database and the collection.
+    ///
+    /// ```no_run
+    /// # fn example<R: onionskin::Runtime>(people: onionskin::Collection<R, ()>) {
+    /// println!("reading {}", people.namespace()); // reading app.people
+    /// # }
+    /// ```
     #[must_use]
     pub fn namespace(&self) -> Namespace {
         Namespace::from(&self.namespace)

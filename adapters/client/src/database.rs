@@ -59,30 +59,79 @@ impl<R: Runtime> Database<R> {
     }
 
     /// Returns the name of the database.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// assert_eq!(client.database("shop").name(), "shop");
+    /// # }
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the client of the database.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let mut session = database.client().start_session().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn client(&self) -> &Client<R> {
         &self.client
     }
 
     /// Returns how servers are selected for reads; `None` for the primary.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// use onionskin::options::{DatabaseOptions, ReadPreference, SelectionCriteria};
+    ///
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let criteria = SelectionCriteria::from(ReadPreference::secondary(None));
+    /// let options = DatabaseOptions::builder().selection_criteria(criteria.clone()).build();
+    /// let reports = client.database_with_options("reports", options);
+    /// assert_eq!(reports.selection_criteria(), Some(&criteria));
+    /// # }
+    /// ```
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
         self.defaults.selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// use onionskin::options::{DatabaseOptions, ReadConcern};
+    ///
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let options = DatabaseOptions::builder().read_concern(ReadConcern::majority()).build();
+    /// let shop = client.database_with_options("shop", options);
+    /// assert_eq!(shop.read_concern(), Some(&ReadConcern::majority()));
+    /// # }
+    /// ```
     #[must_use]
     pub fn read_concern(&self) -> Option<&ReadConcern> {
         self.defaults.read_concern.as_ref()
     }
 
     /// Returns the write concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// use onionskin::options::{DatabaseOptions, WriteConcern};
+    ///
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let options = DatabaseOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// let shop = client.database_with_options("shop", options);
+    /// assert_eq!(shop.write_concern(), Some(&WriteConcern::majority()));
+    /// # }
+    /// ```
     #[must_use]
     pub fn write_concern(&self) -> Option<&WriteConcern> {
         self.defaults.write_concern.as_ref()

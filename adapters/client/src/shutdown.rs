@@ -52,6 +52,13 @@ impl<R: Runtime> Shutdown<R> {
     /// sockets and event listeners. The sessions are ended in any case, with a time limit of two
     /// seconds for each command. Such an operation still runs to its end, and its connection is
     /// closed then. Default: false. No effect once the shutdown was polled.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) {
+    /// client.shutdown().immediate(true).await;
+    /// # }
+    /// ```
     pub fn immediate(mut self, value: bool) -> Self {
         if let State::New { is_immediate, .. } = &mut self.0 {
             *is_immediate = value;

@@ -41,6 +41,23 @@ pub struct BuiltInResolver<R: Runtime> {
 impl<R: Runtime> BuiltInResolver<R> {
     /// Creates a resolver with the name servers of `/etc/resolv.conf` and the names of
     /// `/etc/hosts`. The files are read at each lookup that the cache does not answer.
+    ///
+    /// ```
+    /// # use onionskin::{Error, Runtime};
+    /// use onionskin::{
+    ///     Resolver,
+    ///     dns::{BuiltInResolver, DnsQuery, RecordKind},
+    /// };
+    ///
+    /// # async fn example<R: Runtime>(runtime: R) -> Result<(), Error> {
+    /// let resolver = BuiltInResolver::new(runtime);
+    /// let query = DnsQuery::new("_mongodb._tcp.cluster.example.net", RecordKind::Srv);
+    /// for record in resolver.look_up(&query).await?.records {
+    ///     println!("{record:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn new(runtime: R) -> Self {
         Self {
@@ -51,6 +68,16 @@ impl<R: Runtime> BuiltInResolver<R> {
     }
 
     /// Creates a resolver with these name servers.
+    ///
+    /// ```
+    /// # use onionskin::Runtime;
+    /// use onionskin::dns::{BuiltInResolver, ResolverConfig};
+    ///
+    /// # fn example<R: Runtime>(runtime: R) {
+    /// let servers = ["10.0.0.2:53".parse().unwrap()];
+    /// let resolver = BuiltInResolver::with_config(runtime, ResolverConfig::new(servers));
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_config(runtime: R, config: ResolverConfig) -> Self {
         Self {
@@ -62,6 +89,18 @@ impl<R: Runtime> BuiltInResolver<R> {
 
     /// Returns the configuration of a lookup of records of this type. Fails if a file of the system
     /// cannot be read.
+    ///
+    /// ```
+    /// # use onionskin::{Error, Runtime};
+    /// use onionskin::dns::{BuiltInResolver, RecordKind};
+    ///
+    /// # fn example<R: Runtime>(resolver: BuiltInResolver<R>) -> Result<(), Error> {
+    /// for server in resolver.config(RecordKind::Srv)?.name_servers {
+    ///     println!("{server}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn config(&self, kind: RecordKind) -> Result<ResolverConfig, Error> {
         match &self.config {
             Some(config) => Ok(config.clone()),
