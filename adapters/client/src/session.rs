@@ -69,18 +69,46 @@ impl<R: Runtime> ClientSession<R> {
     }
 
     /// Returns the client of the session.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// let people = session.client().database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).session(&mut session).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn client(&self) -> &Client<R> {
         &self.client
     }
 
     /// Returns the id that commands send as `lsid`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let session = client.start_session().await?;
+    /// // `$currentOp` shows the same id as the `lsid` of the operations of this session.
+    /// println!("the orders of today are counted in the session {}", session.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn id(&self) -> &Document {
         &self.id
     }
 
     /// Returns the options with which the session was started.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let session = client.start_session().snapshot(true).await?;
+    /// assert_eq!(session.options().snapshot, Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn options(&self) -> &SessionOptions {
         &self.options
@@ -88,6 +116,16 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Returns the latest cluster time that the session has seen; `None` before the first reply
     /// that has one.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Runtime};
+    /// # fn example<R: Runtime>(writer: ClientSession<R>, mut reader: ClientSession<R>) {
+    /// // The sessions can be of two clients.
+    /// if let Some(time) = writer.cluster_time() {
+    ///     reader.advance_cluster_time(time);
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn cluster_time(&self) -> Option<Arc<ClusterTime>> {
         self.times().cluster
@@ -95,6 +133,20 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Returns the latest operation time that the session has seen; `None` before the first reply
     /// that has one.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// people.insert_one(doc! { "name": "Ada" }).session(&mut session).await?;
+    /// // The changes since the insert, also those of other clients.
+    /// if let Some(time) = session.operation_time() {
+    ///     let mut changes = people.watch().start_at_operation_time(time).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn operation_time(&self) -> Option<Timestamp> {
         self.times().operation
@@ -102,6 +154,20 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Returns the time of the reads of a snapshot session; `None` before its first read, and for
     /// other sessions.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut first = client.start_session().snapshot(true).await?;
+    /// let count = orders.count_documents(doc! {}).session(&mut first).await?;
+    /// if let Some(time) = first.snapshot_time() {
+    ///     // This session sees the same orders, also while others are added.
+    ///     let second = client.start_session().snapshot(true).snapshot_time(time).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn snapshot_time(&self) -> Option<Timestamp> {
         self.times().snapshot
@@ -135,6 +201,17 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Raises the operation time of the session to that of another session: reads of a causally
     /// consistent session then see the effects of that session. Does nothing if it is not later.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Runtime};
+    /// # fn example<R: Runtime>(writer: ClientSession<R>, mut reader: ClientSession<R>) {
+    /// // From now on, `reader` sees the writes of `writer`.
+    /// if let (Some(cluster), Some(operation)) = (writer.cluster_time(), writer.operation_time()) {
+    ///     reader.advance_cluster_time(cluster);
+    ///     reader.advance_operation_time(operation);
+    /// }
+    /// # }
+    /// ```
     pub fn advance_operation_time(&mut self, to: Timestamp) {
         let mut inner = self.client.shared().lock();
         inner.core.advance_operation_time(self.session, to);
@@ -142,6 +219,18 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Ends the session. If a transaction is in progress, aborts it first and ignores errors of
     /// that. Dropping the session does the same in the background.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut session = client.start_session().await?;
+    /// session.start_transaction().await?;
+    /// orders.insert_one(doc! { "item": "pen" }).session(&mut session).await?;
+    /// session.end().await; // The transaction was not committed, so there is no such order.
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn end(mut self) {
         if self.transaction_state().is_active() {
             // The session ends whether or not the server has aborted.
@@ -226,6 +315,15 @@ impl<'a, R: Runtime> StartSession<'a, R> {
 
     /// Sets whether reads see the effects of earlier operations of the session. Default: true,
     /// unless `snapshot` is true.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// // Reads on a secondary need not wait until it has the latest writes of the session.
+    /// let mut session = client.start_session().causal_consistency(false).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn causal_consistency(mut self, value: bool) -> Self {
         self.options.causal_consistency = Some(value);
         self
@@ -251,12 +349,32 @@ impl<'a, R: Runtime> StartSession<'a, R> {
     }
 
     /// Sets the point in time of a snapshot session. Default: that of its first read.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::Timestamp};
+    /// # async fn example<R: Runtime>(client: Client<R>, time: Timestamp) -> Result<(), Error> {
+    /// // `time` is the `snapshot_time` of another session, and both see the same data.
+    /// let mut session = client.start_session().snapshot(true).snapshot_time(time).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot_time(mut self, value: Timestamp) -> Self {
         self.options.snapshot_time = Some(value);
         self
     }
 
     /// Sets the options of transactions that set none themselves. Default: those of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// use onionskin::options::{TransactionOptions, WriteConcern};
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let options = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// let mut session = client.start_session().default_transaction_options(options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn default_transaction_options(mut self, value: TransactionOptions) -> Self {
         self.options.default_transaction_options = Some(value);
         self
@@ -264,12 +382,33 @@ impl<'a, R: Runtime> StartSession<'a, R> {
 
     /// Sets the time limit of commits, aborts and transactions that are run until they succeed.
     /// Zero means no limit. Default: `timeoutMS` of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// // A commit or an abort in this session takes five seconds at most.
+    /// let limit = Duration::from_secs(5);
+    /// let mut session = client.start_session().default_timeout(limit).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn default_timeout(mut self, value: Duration) -> Self {
         self.options.default_timeout = Some(value);
         self
     }
 
     /// Sets all options at once. The options that were set before are forgotten.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, options::SessionOptions};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let options = SessionOptions::builder().causal_consistency(false).build();
+    /// let mut session = client.start_session().with_options(options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_options(mut self, options: impl Into<Option<SessionOptions>>) -> Self {
         self.options = options.into().unwrap_or_default();
         self
