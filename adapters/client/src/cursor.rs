@@ -123,6 +123,18 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// False if there is certainly no further document: the current batch was read, and the server
     /// has closed the cursor or a batch could not be fetched. If this is true, the next batch can
     /// still be empty.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).limit(10).await?;
+    /// let first = cursor.next().await.transpose()?;
+    /// if cursor.has_next() {
+    ///     println!("perhaps there is somebody else");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn has_next(&self) -> bool {
         let cursor = self.batches.fetch.program();
@@ -131,6 +143,17 @@ impl<R: Runtime, T> Cursor<R, T> {
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved. They are not
     /// checked further than that they are one document: reading a malformed element fails.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// while cursor.advance().await? {
+    ///     println!("{}", cursor.current().get_str("name")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///
@@ -170,6 +193,21 @@ impl<R: Runtime, T> Cursor<R, T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
     /// cursor's. Fails as [`deserialize_current`](Self::deserialize_current).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// while cursor.advance().await? {
+    ///     let person: Name<'_> = cursor.deserialize_current_as()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
         self.batches.fetch.program().decode_borrowed()
     }

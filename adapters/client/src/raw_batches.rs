@@ -79,11 +79,32 @@ impl<R: Runtime> RawBatchCursor<R> {
     ///
     /// The future can be dropped without a loss of batches, as that of
     /// [`Cursor::next`](crate::Cursor::next).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).batch().await?;
+    /// while let Some(batch) = batches.next().await {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<RawBatch, Error>> {
         poll_fn(|context| self.poll_batch(context)).await
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`](crate::Cursor::close).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).batch().await?;
+    /// let first = batches.next().await.transpose()?;
+    /// batches.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> CloseCursor<R> {
         self.batches.close()
     }
@@ -136,6 +157,19 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
 
     /// Returns the next batch, as [`RawBatchCursor::next`]; `None` at the end. Fails also for
     /// another session than that of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().await?;
+    /// while let Some(batch) = batches.next(&mut session).await {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(
         &mut self,
         session: &mut ClientSession<R>,
@@ -148,6 +182,20 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
 
     /// Returns the batches as a stream, which borrows the session. With another session than that
     /// of the call, the stream gives an error and ends.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// use futures_util::TryStreamExt;
+    /// use onionskin::RawBatch;
+    ///
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().await?;
+    /// let all: Vec<RawBatch> = batches.stream(&mut session).try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stream<'a>(
         &'a mut self,
         session: &'a mut ClientSession<R>,
@@ -160,6 +208,18 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`](crate::Cursor::close).
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().await?;
+    /// let first = batches.next(&mut session).await.transpose()?;
+    /// batches.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> CloseCursor<R> {
         self.cursor.close()
     }
@@ -175,6 +235,20 @@ pub struct SessionRawBatchCursorStream<'a, R: Runtime> {
 
 impl<R: Runtime> SessionRawBatchCursorStream<'_, R> {
     /// Returns the next batch; `None` at the end.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut batches = people.find(doc! {}).session(&mut session).batch().await?;
+    /// let mut stream = batches.stream(&mut session);
+    /// while let Some(batch) = stream.next().await {
+    ///     println!("{} bytes", batch?.as_raw_document().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<RawBatch, Error>> {
         poll_fn(|context| self.poll_batch(context)).await
     }

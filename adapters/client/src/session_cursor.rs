@@ -55,6 +55,24 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     }
 
     /// Returns this cursor with documents of another type.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct PerYear { _id: i32, count: i64 }
+    ///
+    /// let group = doc! { "$group": { "_id": "$born", "count": { "$sum": 1_i64 } } };
+    /// let years = people.aggregate([group]).session(&mut session).await?;
+    /// let mut years = years.with_type::<PerYear>();
+    /// while let Some(year) = years.next(&mut session).await {
+    ///     println!("{} people", year?.count);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<D>(self) -> SessionCursor<R, D> {
         SessionCursor {
             cursor: self.cursor.with_type(),
@@ -64,6 +82,19 @@ impl<R: Runtime, T> SessionCursor<R, T> {
 
     /// Moves to the next document, as [`Cursor::advance`]. Fails also for another session than that
     /// of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// while cursor.advance(&mut session).await? {
+    ///     println!("{} bytes", cursor.current().as_bytes().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn advance(&mut self, session: &mut ClientSession<R>) -> Result<bool, Error> {
         self.check(session)?;
         self.cursor.advance().await
@@ -71,6 +102,19 @@ impl<R: Runtime, T> SessionCursor<R, T> {
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::current`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// while cursor.advance(&mut session).await? {
+    ///     println!("{}", cursor.current().get_str("name")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///
@@ -82,6 +126,23 @@ impl<R: Runtime, T> SessionCursor<R, T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::deserialize_current`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let people = people.clone_with_type::<Name<'_>>();
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// while cursor.advance(&mut session).await? {
+    ///     println!("{}", cursor.deserialize_current()?.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deserialize_current<'a>(&'a self) -> Result<T, Error>
     where
         T: Deserialize<'a>,
@@ -91,11 +152,40 @@ impl<R: Runtime, T> SessionCursor<R, T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::deserialize_current_as`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// while cursor.advance(&mut session).await? {
+    ///     let person: Name<'_> = cursor.deserialize_current_as()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
         self.cursor.deserialize_current_as()
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// let first = cursor.next(&mut session).await.transpose()?;
+    /// cursor.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> CloseCursor<R> {
         self.cursor.close()
     }
@@ -119,6 +209,21 @@ pub(crate) fn check_session<R: Runtime>(
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
     /// Returns the next document, as [`Cursor::next`]; `None` at the end. Fails also for another
     /// session than that of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let archive = session.client().database("archive").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// while let Some(person) = cursor.next(&mut session).await {
+    ///     // Between two calls of `next`, the session is free for other operations.
+    ///     archive.insert_one(person?).session(&mut session).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self, session: &mut ClientSession<R>) -> Option<Result<T, Error>> {
         match self.check(session) {
             Ok(()) => self.cursor.next().await,
@@ -128,6 +233,23 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
 
     /// Returns the next document, for which it fetches one batch at most, as
     /// [`Cursor::next_if_any`]. Fails also for another session than that of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::CursorType;
+    ///
+    /// # async fn example<R: Runtime>(
+    /// #     log: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let tail = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
+    /// let mut lines = tail.session(&mut session).await?;
+    /// while let Some(line) = lines.next_if_any(&mut session).await? {
+    ///     println!("{line}");
+    /// }
+    /// println!("no news, so the session is free for something else");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_if_any(
         &mut self,
         session: &mut ClientSession<R>,
@@ -138,6 +260,19 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
 
     /// Returns the documents as a stream, which borrows the session. With another session than that
     /// of the call, the stream gives an error and ends.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// use futures_util::TryStreamExt;
+    ///
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// let all: Vec<Document> = cursor.stream(&mut session).try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stream<'a>(
         &'a mut self,
         session: &'a mut ClientSession<R>,
@@ -160,6 +295,20 @@ pub struct SessionCursorStream<'a, R: Runtime, T> {
 
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursorStream<'_, R, T> {
     /// Returns the next document; `None` at the end.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+    /// let mut stream = cursor.stream(&mut session);
+    /// while let Some(person) = stream.next().await {
+    ///     println!("{}", person?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         match &mut self.cursor {
             Ok(cursor) => cursor.next().await,
