@@ -139,6 +139,20 @@ impl<R: Runtime, T> ChangeStream<R, T> {
     }
 
     /// True while further events can come. False after the end of the stream and after an error.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut changes = people.watch().await?;
+    /// while changes.is_alive() {
+    ///     match changes.next_if_any().await? {
+    ///         Some(event) => println!("{:?}", event.operation_type),
+    ///         None => println!("no news"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let stream = self.events.fetch.program();
@@ -165,6 +179,17 @@ impl<R: Runtime, T> ChangeStream<R, T> {
     }
 
     /// Returns the bytes of the event to which [`advance`](Self::advance) moved.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut changes = people.watch().await?;
+    /// while changes.advance().await? {
+    ///     println!("{}", changes.current().get_str("operationType")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///

@@ -54,6 +54,18 @@ impl<R: Runtime, T> SessionChangeStream<R, T> {
     }
 
     /// Returns this stream with events of another type.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let key = doc! { "$project": { "key": "$documentKey._id" } };
+    /// let changes = people.watch().pipeline([key]).session(&mut session).await?;
+    /// let mut keys = changes.with_type::<Document>();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<D>(self) -> SessionChangeStream<R, D> {
         SessionChangeStream {
             stream: self.stream.with_type(),
@@ -62,18 +74,60 @@ impl<R: Runtime, T> SessionChangeStream<R, T> {
     }
 
     /// Returns the token with which the stream would resume, as [`ChangeStream::resume_token`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// let first = changes.next(&mut session).await?;
+    /// if let Some(token) = changes.resume_token() {
+    ///     let rest = people.watch().resume_after(token).session(&mut session).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn resume_token(&self) -> Option<ResumeToken> {
         self.stream.resume_token()
     }
 
     /// True while further events can come, as [`ChangeStream::is_alive`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// while changes.is_alive() {
+    ///     match changes.next_if_any(&mut session).await? {
+    ///         Some(event) => println!("{:?}", event.operation_type),
+    ///         None => println!("no news"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.stream.is_alive()
     }
 
     /// Closes the stream on the server, as [`ChangeStream::close`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// let first = changes.next(&mut session).await?;
+    /// changes.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> CloseCursor<R> {
         self.stream.close()
     }
@@ -82,6 +136,19 @@ impl<R: Runtime, T> SessionChangeStream<R, T> {
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStream<R, T> {
     /// Returns the next event, as [`ChangeStream::next`]; `None` at the end of the stream. Fails
     /// also for another session than that of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// while let Some(event) = changes.next(&mut session).await? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self, session: &mut ClientSession<R>) -> Result<Option<T>, Error> {
         self.check(session)?;
         self.stream.next().await.transpose()
@@ -89,6 +156,20 @@ impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStream<R, T> {
 
     /// Returns the next event, for which it fetches one batch at most, as
     /// [`ChangeStream::next_if_any`]. Fails also for another session than that of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// while let Some(event) = changes.next_if_any(&mut session).await? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// println!("no news, so the session is free for something else");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_if_any(
         &mut self,
         session: &mut ClientSession<R>,
@@ -135,6 +216,20 @@ pub struct SessionChangeStreamValues<'a, R: Runtime, T> {
 
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionChangeStreamValues<'_, R, T> {
     /// Returns the next event; `None` at the end of the stream.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let mut changes = people.watch().session(&mut session).await?;
+    /// let mut values = changes.values(&mut session);
+    /// if let Some(event) = values.next().await {
+    ///     println!("{:?}", event?.operation_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         match &mut self.stream {
             Ok(stream) => stream.next().await,
