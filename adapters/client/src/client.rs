@@ -115,6 +115,15 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Creates a builder for a client with the options of a connection string.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let builder = Client::builder_from_uri(R::default(), "mongodb://localhost:27017")?;
+    /// let client = builder.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
         let monitoring = if R::RUNS_IN_BACKGROUND {
             Monitoring::Background
@@ -200,6 +209,13 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Returns a handle to a database. Nothing is sent to a server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime, bson::Document};
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// # }
+    /// ```
     #[must_use]
     pub fn database(&self, name: &str) -> Database<R> {
         Database::new(self.clone(), name, DatabaseOptions::default())
@@ -298,6 +314,17 @@ impl<R: Runtime> Client<R> {
     /// The time limit of the operation is that of the first step of the program
     /// ([`Command::set_timeout`](onionskin_core::operation::Command::set_timeout)), or else
     /// `timeoutMS` of the client. Time limits of later commands are ignored.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, program::Program};
+    /// # async fn example<R: Runtime, P: Program>(
+    /// #     client: Client<R>, pings: P,
+    /// # ) -> Result<(), Error> {
+    /// // The trait `Program` shows how to write one.
+    /// client.run_program(pings).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {
         Execution::new(self.clone(), program)
     }

@@ -81,6 +81,20 @@ impl<R: Runtime> ClientBuilder<R> {
     /// messages are outside of the `tracing` spans of operations. Programs should install a global
     /// subscriber: if the only subscriber of a process is that of one thread, `tracing` can disable
     /// a message for good when a thread without a subscriber is the first to write it.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Runtime};
+    /// use onionskin::log::{Component, Level, LogOptions};
+    ///
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// // No message shows a command, because commands hold documents.
+    /// let options = LogOptions::default()
+    ///     .with_level(Component::Command, None)
+    ///     .with_level(Component::Topology, Level::Info);
+    /// let builder = builder.log_options(options);
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn log_options(mut self, options: LogOptions) -> Self {
         self.log = options;
         self
@@ -88,6 +102,16 @@ impl<R: Runtime> ClientBuilder<R> {
 
     /// Sets the seed of all random choices of the client, for simulations. Default: a seed from the
     /// system.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Runtime};
+    /// use onionskin::options::Seed;
+    ///
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// let builder = builder.seed(Seed::new([7; 32]));
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn seed(mut self, seed: Seed) -> Self {
         self.seed = Some(seed);
         self
@@ -95,6 +119,17 @@ impl<R: Runtime> ClientBuilder<R> {
 
     /// Sets the environment that the client reports to servers in `hello`, for simulations.
     /// Default: the environment of the process.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Runtime};
+    /// use onionskin::options::{Environment, OsFacts};
+    ///
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// let os = OsFacts::from_target("linux", "x86_64");
+    /// let builder = builder.environment(Environment::from_lookup(|_| None, false, os));
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
@@ -103,6 +138,15 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Sets the resolver of DNS queries, which a `mongodb+srv` connection string needs. Default:
     /// the built-in resolver, with the name servers of `/etc/resolv.conf`. With a resolver of the
     /// application, [`resolver_config`](Self::resolver_config) has no effect.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Resolver, Runtime};
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>, table: impl Resolver) {
+    /// // The trait `Resolver` shows how to write one.
+    /// let builder = builder.resolver(table);
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn resolver(mut self, resolver: impl Resolver) -> Self {
         self.resolvers.application = Some(Arc::new(resolver));
         self
@@ -129,6 +173,15 @@ impl<R: Runtime> ClientBuilder<R> {
     }
 
     /// Sets the resolver of the host names of servers. Default: [`HostResolver::System`].
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, HostResolver, Runtime};
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// // Host names, too, are looked up at the name servers of the client.
+    /// let builder = builder.host_resolver(HostResolver::Client);
+    /// # let _ = builder;
+    /// # }
+    /// ```
     pub fn host_resolver(mut self, resolver: HostResolver) -> Self {
         self.resolvers.hosts = resolver;
         self
@@ -146,6 +199,15 @@ impl<R: Runtime> ClientBuilder<R> {
     /// if the system gives no random numbers. Fails with
     /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
     /// the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let client = Client::builder_from_uri(R::default(), "mongodb://db1,db2/?replicaSet=shop")?;
+    /// let client = client.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
     /// [DNS-12]: onionskin_core::requirements::seed_lists#DNS-12
