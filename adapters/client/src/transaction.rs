@@ -1,16 +1,19 @@
 //! Transactions: their start, commit and abort, and runs that repeat them.
 
+mod end;
+mod repeated;
+
 use crate::{
-    ClientSession, Execution, Runtime,
+    ClientSession, Runtime,
     options::{ReadConcern, SelectionCriteria, ServerAddress, TransactionOptions, WriteConcern},
-    timer::Limit,
+};
+pub use end::{
+    AbortTransaction, AbortTransactionFuture, CommitTransaction, CommitTransactionFuture,
 };
 use futures_util::future::BoxFuture;
+use onionskin_core::error::Error;
 pub use onionskin_core::operation::TransactionState;
-use onionskin_core::{
-    error::Error,
-    operation::{Command, EndTransaction, Repeat, TransactionRun},
-};
+pub use repeated::RepeatedTransaction;
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
@@ -41,6 +44,17 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     /// means no limit. Default: that of the session, then `timeoutMS` of the client, then 120 s. A
     /// transaction that is only started fails with a time limit, because its start sends nothing.
     /// The calls in it, its commit and its abort have time limits of their own.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use std::time::Duration;
+    ///
+    /// let start = session.start_transaction().timeout(Duration::from_secs(10));
+    /// start.and_run2(async |_session| Ok(())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -48,6 +62,16 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
 
     /// Sets the read concern of the transaction. Default: that of the session, then that of the
     /// client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use onionskin::options::ReadConcern;
+    ///
+    /// session.start_transaction().read_concern(ReadConcern::snapshot()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read_concern(mut self, concern: ReadConcern) -> Self {
         self.options.read_concern = Some(concern);
         self
@@ -55,6 +79,16 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
 
     /// Sets the write concern of the commit and the abort, which cannot be `w: 0`. Default: that of
     /// the session, then that of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use onionskin::options::WriteConcern;
+    ///
+    /// session.start_transaction().write_concern(WriteConcern::majority()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self
@@ -62,6 +96,16 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
 
     /// Sets how the server of reads is selected. Default: that of the session, then that of the
     /// client. Reads fail unless it is the primary.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use onionskin::options::ReadPreference;
+    ///
+    /// session.start_transaction().selection_criteria(ReadPreference::Primary).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn selection_criteria(mut self, criteria: impl Into<SelectionCriteria>) -> Self {
         self.options.selection_criteria = Some(criteria.into());
         self
@@ -69,12 +113,33 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
 
     /// Sets the `maxTimeMS` of the commit. A time limit of the commit supersedes it: that of the
     /// call, of the session or of the client (`timeoutMS`). Default: none.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use std::time::Duration;
+    ///
+    /// session.start_transaction().max_commit_time(Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_commit_time(mut self, time: Duration) -> Self {
         self.options.max_commit_time = Some(time);
         self
     }
 
     /// Sets all options at once. The options that were set before are forgotten.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// use onionskin::options::{ReadConcern, TransactionOptions};
+    ///
+    /// let options = TransactionOptions::builder().read_concern(ReadConcern::majority()).build();
+    /// session.start_transaction().with_options(options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_options(mut self, options: impl Into<Option<TransactionOptions>>) -> Self {
         self.options = options.into().unwrap_or_default();
         self
@@ -119,7 +184,7 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
         let mut run = RepeatedTransaction::begin(self);
         loop {
             run.start().await?;
-            let result = callback(run.session).await;
+            let result = callback(run.session()).await;
             if let Some(value) = run.end(result).await? {
                 return Ok(value);
             }
@@ -152,109 +217,11 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
         let mut run = RepeatedTransaction::begin(self);
         loop {
             run.start().await?;
-            let result = callback(run.session, &mut context).await;
+            let result = callback(run.session(), &mut context).await;
             if let Some(value) = run.end(result).await? {
                 return Ok(value);
             }
         }
-    }
-}
-
-/// A transaction that is run until it succeeds, step by step, for adapters whose callbacks are no
-/// futures. [`StartTransaction::and_run2`] takes all steps.
-///
-/// While there is this value, the time limit of the run limits the operations of the session.
-pub struct RepeatedTransaction<'a, R: Runtime> {
-    session: &'a mut ClientSession<R>,
-    options: TransactionOptions,
-    run: TransactionRun,
-}
-
-impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
-    /// Begins the time limit of a run. Nothing is started yet.
-    #[must_use]
-    pub fn begin(start: StartTransaction<'a, R>) -> Self {
-        let StartTransaction {
-            session,
-            options,
-            timeout,
-        } = start;
-        let key = session.key();
-        let shared = session.client().shared();
-        let run = shared.with(|inner, now| inner.core.begin_transaction_run(now, key, timeout));
-        Self {
-            session,
-            options,
-            run,
-        }
-    }
-
-    /// Returns the session, for the callback.
-    pub const fn session(&mut self) -> &mut ClientSession<R> {
-        self.session
-    }
-
-    /// Begins an attempt: pauses if it is not the first one, and starts the transaction. Fails if
-    /// the time of the run is over.
-    pub async fn start(&mut self) -> Result<(), Error> {
-        let shared = self.session.client().shared();
-        let (now, jitter) = shared.with(|inner, now| (now, inner.core.jitter()));
-        // The run drops errors of the application, which can call the client. So it gets no lock.
-        let pause = self.run.begin(now, jitter)?;
-        if !pause.is_zero() {
-            // Other executors can run this future.
-            Limit::begin(shared.clone(), pause).await;
-        }
-        self.session.begin_transaction(&self.options)
-    }
-
-    /// Ends an attempt with the result of the callback. Returns `None` if the transaction is to be
-    /// repeated: call [`start`](Self::start) and the callback again.
-    pub async fn end<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
-        let is_active = self.session.transaction_state().is_active();
-        let value = match result {
-            Ok(value) => value,
-            Err(error) => {
-                if is_active {
-                    self.abort().await;
-                }
-                let now = self.session.client().shared().now();
-                self.run.after_failure(now, error)?;
-                return Ok(None);
-            }
-        };
-        if !is_active {
-            return Ok(Some(value));
-        }
-        while let Err(error) = self.session.commit_transaction().await {
-            let now = self.session.client().shared().now();
-            match self.run.after_commit(now, error) {
-                Ok(Repeat::Commit) => {}
-                Ok(Repeat::Transaction) => return Ok(None),
-                Err(error) => {
-                    // The commit was refused before it was sent, if the transaction goes on.
-                    if self.session.transaction_state().is_active() {
-                        self.abort().await;
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(Some(value))
-    }
-
-    /// Aborts the transaction. The error of the callback or the commit is the one to raise.
-    async fn abort(&mut self) {
-        let _ = self.session.abort_transaction().await;
-    }
-}
-
-impl<R: Runtime> Drop for RepeatedTransaction<'_, R> {
-    fn drop(&mut self) {
-        let mut inner = self.session.client().shared().lock();
-        inner
-            .core
-            .end_transaction_run(self.session.key(), &self.run);
     }
 }
 
@@ -295,95 +262,6 @@ impl<R: Runtime> Future for StartTransactionFuture<'_, R> {
         }
         Poll::Ready(start.session.begin_transaction(&start.options))
     }
-}
-
-/// Declares the call of a command that ends a transaction, and its future.
-macro_rules! end_call {
-    ($(#[$about:meta])* $name:ident, $future:ident, $prepare:ident, $program:ident) => {
-        $(#[$about])*
-        #[must_use = "a call runs when it is awaited"]
-        pub struct $name<'a, R: Runtime> {
-            session: &'a mut ClientSession<R>,
-            timeout: Option<Duration>,
-        }
-
-        impl<'a, R: Runtime> $name<'a, R> {
-            pub(crate) const fn new(session: &'a mut ClientSession<R>) -> Self {
-                Self {
-                    session,
-                    timeout: None,
-                }
-            }
-
-            /// Sets the time limit. Zero means no limit. Default: that of the session, then
-            /// `timeoutMS` of the client.
-            pub const fn timeout(mut self, timeout: Duration) -> Self {
-                self.timeout = Some(timeout);
-                self
-            }
-
-            fn prepare(&mut self) -> Result<Option<Command>, Error> {
-                let (key, timeout) = (self.session.key(), self.timeout);
-                let shared = self.session.client().shared();
-                shared.with(|inner, now| inner.core.$prepare(now, key, timeout))
-            }
-        }
-
-        impl<'a, R: Runtime> IntoFuture for $name<'a, R> {
-            type Output = Result<(), Error>;
-            type IntoFuture = $future<'a, R>;
-
-            fn into_future(self) -> Self::IntoFuture {
-                $future {
-                    call: self,
-                    execution: None,
-                }
-            }
-        }
-
-        #[doc = concat!("The future of [`", stringify!($name), "`]. Nothing happens before it is")]
-        /// polled.
-        #[must_use = "a future does nothing unless it is awaited"]
-        pub struct $future<'a, R: Runtime> {
-            call: $name<'a, R>,
-            /// The operation; `None` before the first poll.
-            execution: Option<Execution<R, EndTransaction>>,
-        }
-
-        impl<R: Runtime> $future<'_, R> {
-            /// Returns the runtime of the client.
-            #[must_use]
-            pub fn runtime(&self) -> &R {
-                self.call.session.client().runtime()
-            }
-        }
-
-        impl<R: Runtime> Future for $future<'_, R> {
-            type Output = Result<(), Error>;
-
-            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                if self.execution.is_none() {
-                    let program = EndTransaction::$program(self.call.prepare()?);
-                    let client = self.call.session.client().clone();
-                    self.execution = Some(Execution::new(client, program));
-                }
-                match &mut self.execution {
-                    Some(execution) => Pin::new(execution).poll(context),
-                    None => Poll::Pending,
-                }
-            }
-        }
-    };
-}
-
-end_call! {
-    /// A `commit_transaction` that runs when it is awaited.
-    CommitTransaction, CommitTransactionFuture, commit_transaction, commit
-}
-
-end_call! {
-    /// An `abort_transaction` that runs when it is awaited.
-    AbortTransaction, AbortTransactionFuture, abort_transaction, abort
 }
 
 impl<R: Runtime> ClientSession<R> {
@@ -465,6 +343,20 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Runs a transaction until it succeeds: [`StartTransaction::and_run2`] with the default
     /// options.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let log = client.database("app").collection::<Document>("log");
+    /// let mut session = client.start_session().await?;
+    /// let result = session.with_transaction(async |session| {
+    ///     log.insert_one(doc! { "text": "begun" }).session(&mut *session).await?;
+    ///     log.insert_one(doc! { "text": "ended" }).session(&mut *session).await
+    /// });
+    /// println!("{}", result.await?.inserted_id);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn with_transaction<T, F>(&mut self, callback: F) -> Result<T, Error>
     where
         F: AsyncFnMut(&mut Self) -> Result<T, Error>,
@@ -473,6 +365,16 @@ impl<R: Runtime> ClientSession<R> {
     }
 
     /// Returns the state of the session's transaction.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// if session.transaction_state().is_active() {
+    ///     session.abort_transaction().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn transaction_state(&self) -> TransactionState {
         let inner = self.client().shared().lock();
@@ -481,6 +383,16 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Returns the address of the router or the load balancer to which the transaction is pinned;
     /// `None` if it is not pinned, as with a replica set.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime};
+    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+    /// if let Some(router) = session.pinned_server() {
+    ///     println!("the transaction runs on {router}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn pinned_server(&self) -> Option<ServerAddress> {
         let inner = self.client().shared().lock();

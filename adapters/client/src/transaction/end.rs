@@ -1,0 +1,116 @@
+//! The commands that end a transaction.
+
+use crate::{ClientSession, Execution, Runtime};
+use onionskin_core::{
+    error::Error,
+    operation::{Command, EndTransaction},
+};
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// Declares the call of a command that ends a transaction, and its future.
+macro_rules! end_call {
+    ($(#[$about:meta])* $name:ident, $future:ident, $prepare:ident, $program:ident) => {
+        $(#[$about])*
+        #[must_use = "a call runs when it is awaited"]
+        pub struct $name<'a, R: Runtime> {
+            session: &'a mut ClientSession<R>,
+            timeout: Option<Duration>,
+        }
+
+        impl<'a, R: Runtime> $name<'a, R> {
+            pub(crate) const fn new(session: &'a mut ClientSession<R>) -> Self {
+                Self {
+                    session,
+                    timeout: None,
+                }
+            }
+
+            /// Sets the time limit. Zero means no limit. Default: that of the session, then
+            /// `timeoutMS` of the client.
+            ///
+            /// ```no_run
+            /// # use onionskin::{ClientSession, Error, Runtime};
+            /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+            /// use std::time::Duration;
+            ///
+            /// let limit = Duration::from_secs(5);
+            /// match session.commit_transaction().timeout(limit).await {
+            ///     Ok(()) => println!("committed"),
+            ///     Err(error) => println!("perhaps not committed: {error}"),
+            /// }
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub const fn timeout(mut self, timeout: Duration) -> Self {
+                self.timeout = Some(timeout);
+                self
+            }
+
+            fn prepare(&mut self) -> Result<Option<Command>, Error> {
+                let (key, timeout) = (self.session.key(), self.timeout);
+                let shared = self.session.client().shared();
+                shared.with(|inner, now| inner.core.$prepare(now, key, timeout))
+            }
+        }
+
+        impl<'a, R: Runtime> IntoFuture for $name<'a, R> {
+            type Output = Result<(), Error>;
+            type IntoFuture = $future<'a, R>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                $future {
+                    call: self,
+                    execution: None,
+                }
+            }
+        }
+
+        #[doc = concat!("The future of [`", stringify!($name), "`]. Nothing happens before it is")]
+        /// polled.
+        #[must_use = "a future does nothing unless it is awaited"]
+        pub struct $future<'a, R: Runtime> {
+            call: $name<'a, R>,
+            /// The operation; `None` before the first poll.
+            execution: Option<Execution<R, EndTransaction>>,
+        }
+
+        impl<R: Runtime> $future<'_, R> {
+            /// Returns the runtime of the client.
+            #[must_use]
+            pub fn runtime(&self) -> &R {
+                self.call.session.client().runtime()
+            }
+        }
+
+        impl<R: Runtime> Future for $future<'_, R> {
+            type Output = Result<(), Error>;
+
+            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+                if self.execution.is_none() {
+                    let program = EndTransaction::$program(self.call.prepare()?);
+                    let client = self.call.session.client().clone();
+                    self.execution = Some(Execution::new(client, program));
+                }
+                match &mut self.execution {
+                    Some(execution) => Pin::new(execution).poll(context),
+                    None => Poll::Pending,
+                }
+            }
+        }
+    };
+}
+
+end_call! {
+    /// A `commit_transaction` that runs when it is awaited.
+    CommitTransaction, CommitTransactionFuture, commit_transaction, commit
+}
+
+end_call! {
+    /// An `abort_transaction` that runs when it is awaited.
+    AbortTransaction, AbortTransactionFuture, abort_transaction, abort
+}
