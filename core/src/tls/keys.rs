@@ -57,8 +57,12 @@ fn decrypt<'a>(
     _der: zeroize::Zeroizing<Vec<u8>>,
     source: KeySource<'_>,
 ) -> Result<(&'a str, Vec<u8>)> {
+    let option = source.option;
+    let password = match source.password {
+        Some(_) => "",
+        None => "set tlsCertificateKeyFilePassword, and ",
+    };
     Err(configuration(format!(
-        "the key in {} is encrypted; enable the feature `cert-key-password` to decrypt it",
-        source.option
+        "the key in {option} is encrypted; {password}enable the feature `cert-key-password`"
     )))
 }

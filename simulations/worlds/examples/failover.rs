@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// The number of tasks that write.
-const TASKS: i32 = 16;
+const TASKS: i32 = 8;
 
 /// How long the tasks write.
 const SALE: Duration = Duration::from_secs(40);
@@ -57,7 +57,7 @@ async fn fail_over(seed: u64) -> onionskin_tokio::Result<()> {
     world.step_down();
     sleep(Duration::from_secs(10)).await;
     if let Some(primary) = world.primary() {
-        say(&format!("the process of m{primary} is killed"));
+        say(&format!("the process of member{primary} is killed"));
         world.kill(primary);
     }
     sleep(Duration::from_secs(15)).await;

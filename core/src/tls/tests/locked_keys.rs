@@ -3,10 +3,13 @@
 use super::*;
 use crate::tls::{key_source::KeySource, keys::private_key, pem::blocks};
 
-fn read(pem: &str) -> crate::error::Result<Option<PrivateKeyDer<'static>>> {
+fn read(
+    pem: &str,
+    password: Option<&Secret>,
+) -> crate::error::Result<Option<PrivateKeyDer<'static>>> {
     let source = KeySource {
         option: "tlsCertificateKeyFile",
-        password: Some(&Secret::new("pencil")),
+        password,
     };
     private_key(blocks(pem), source)
 }
@@ -17,10 +20,16 @@ fn an_encrypted_key_is_refused_with_the_name_of_the_feature() {
         include_str!("keys/pkcs8_aes256.pem"),
         include_str!("keys/old_aes128.pem"),
     ] {
-        let text = read(pem).expect_err("it is encrypted").to_string();
-        assert!(text.contains("tlsCertificateKeyFile"), "{text}");
-        assert!(text.contains("the feature `cert-key-password`"), "{text}");
+        let known = Secret::new("pencil");
+        for password in [None, Some(&known)] {
+            let error = read(pem, password).expect_err("it is encrypted");
+            let text = error.to_string();
+            assert!(text.contains("the key in tlsCertificateKeyFile"), "{text}");
+            assert!(text.contains("the feature `cert-key-password`"), "{text}");
+            let asks = text.contains("set tlsCertificateKeyFilePassword");
+            assert_eq!(asks, password.is_none(), "{text}");
+        }
     }
-    let plain = read(include_str!("keys/pkcs8.pem")).expect("it is not encrypted");
+    let plain = read(include_str!("keys/pkcs8.pem"), None).expect("it is not encrypted");
     assert!(plain.is_some());
 }
