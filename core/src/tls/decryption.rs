@@ -25,8 +25,8 @@ const SALT_BYTES: usize = 8;
 /// The first byte of a key in DER form.
 const SEQUENCE: u8 = 0x30;
 
-/// The maximum number of bytes of memory that the parameters of scrypt may ask for. Keys of
-/// OpenSSL need 1 to 16 MiB.
+/// The maximum number of bytes of memory that the parameters of scrypt may ask for. The keys that
+/// OpenSSL writes need 1 to 16 MiB.
 const MAX_SCRYPT_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl<'a> KeySource<'a> {

@@ -14,6 +14,9 @@ pub(crate) mod revocation;
 
 use super::{
     errors::MAX_MESSAGE_BYTES,
+    key_source::KeySource,
+    keys::private_key,
+    pem::blocks,
     session::{MAX_BYTES_WITHOUT_DATA, MAX_HANDSHAKE_BYTES},
     *,
 };
@@ -46,6 +49,18 @@ pub(crate) const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
 const LATER: WallTime = WallTime::from_unix_millis(2_240_611_200_000);
 /// 2019-01-01, before the validity of all test certificates.
 const EARLIER: WallTime = WallTime::from_unix_millis(1_546_300_800_000);
+
+/// Reads the private key of a PEM text, with the password of an encrypted key.
+fn read_key(
+    pem: &str,
+    password: Option<&Secret>,
+) -> crate::error::Result<Option<PrivateKeyDer<'static>>> {
+    let source = KeySource {
+        option: "tlsCertificateKeyFile",
+        password,
+    };
+    private_key(blocks(pem), source)
+}
 
 fn params(names: &[&str]) -> CertificateParams {
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();

@@ -56,13 +56,12 @@ async fn fail_over(seed: u64) -> onionskin_tokio::Result<()> {
     say("the primary steps down");
     world.step_down();
     sleep(Duration::from_secs(10)).await;
-    if let Some(primary) = world.primary() {
-        say(&format!("the process of member{primary} is killed"));
-        world.kill(primary);
-    }
+    let primary = world.primary().expect("an election takes no ten seconds");
+    say(&format!("the process of member{primary} is killed"));
+    world.kill(primary);
     sleep(Duration::from_secs(15)).await;
-    say("it starts again");
-    world.heal();
+    say(&format!("member{primary} starts again"));
+    world.restart(primary);
 
     let mut stored = BTreeSet::new();
     let mut slowest = Duration::ZERO;

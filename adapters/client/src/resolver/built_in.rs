@@ -74,7 +74,7 @@ impl<R: Runtime> BuiltInResolver<R> {
     /// use onionskin::dns::{BuiltInResolver, ResolverConfig};
     ///
     /// # fn example<R: Runtime>(runtime: R) {
-    /// let servers = ["10.0.0.2:53".parse().unwrap()];
+    /// let servers = [([10, 0, 0, 2], 53).into()];
     /// let resolver = BuiltInResolver::with_config(runtime, ResolverConfig::new(servers));
     /// # }
     /// ```

@@ -7,7 +7,7 @@ use onionskin_core::{
     operation::{Repeat, TransactionRun},
 };
 
-/// A transaction that is run until it succeeds, step by step, for adapters whose callbacks are no
+/// A transaction that is run until it succeeds, step by step, for adapters whose callbacks are not
 /// futures. [`StartTransaction::and_run2`] takes all steps.
 ///
 /// While there is this value, the time limit of the run limits the operations of the session.
@@ -18,7 +18,7 @@ pub struct RepeatedTransaction<'a, R: Runtime> {
 }
 
 impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
-    /// Begins the time limit of a run. Nothing is started yet.
+    /// Begins the time limit of a run. The transaction is not started yet.
     #[must_use]
     pub fn begin(start: StartTransaction<'a, R>) -> Self {
         let StartTransaction {
@@ -49,7 +49,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
         // The run drops errors of the application, which can call the client. So it gets no lock.
         let pause = self.run.begin(now, jitter)?;
         if !pause.is_zero() {
-            // Other executors can run this future.
+            // Any executor can poll this future, and the sleep of a runtime needs its own executor.
             Limit::begin(shared.clone(), pause).await;
         }
         self.session.begin_transaction(&self.options)

@@ -1,7 +1,6 @@
 //! Tests of encrypted private keys, which were made with OpenSSL 3.0.19. The password is `pencil`.
 
 use super::*;
-use crate::tls::{key_source::KeySource, keys::private_key, pem::blocks};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::pki_types::pem::PemObject;
 
@@ -44,41 +43,30 @@ const UNSUPPORTED: [&str; 2] = [
     include_str!("keys/old_camellia.pem"),
 ];
 
-fn decrypted(
-    pem: &str,
-    password: Option<&Secret>,
-) -> crate::error::Result<Option<PrivateKeyDer<'static>>> {
-    let source = KeySource {
-        option: "tlsCertificateKeyFile",
-        password,
-    };
-    private_key(blocks(pem), source)
-}
-
 fn key(pem: &str) -> PrivateKeyDer<'static> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).expect("a key")
 }
 
 #[test]
-fn encrypted_keys_are_decrypted() {
+fn encrypted_keys_are_read_key() {
     let certificate = Authority::new().pem;
     let password = Secret::new("pencil");
     for (name, pem, plain) in ENCRYPTED {
-        let found = decrypted(pem, Some(&password)).expect(name).expect(name);
+        let found = read_key(pem, Some(&password)).expect(name).expect(name);
         assert_eq!(found.secret_der(), key(plain).secret_der(), "{name}");
         // Other text can be before and after the key, and lines can end with CRLF.
         let file = format!("{certificate}text\n{pem}{SEC1}text").replace('\n', "\r\n");
-        let found = decrypted(&file, Some(&password)).expect(name).expect(name);
+        let found = read_key(&file, Some(&password)).expect(name).expect(name);
         assert_eq!(found.secret_der(), key(plain).secret_der(), "{name}");
     }
     for pem in [SEC1, PKCS8, RSA] {
-        let found = decrypted(pem, Some(&password))
+        let found = read_key(pem, Some(&password))
             .expect("good")
             .expect("a key");
         assert_eq!(found.secret_der(), key(pem).secret_der());
     }
     for pem in ["", "-----BEGIN", &certificate] {
-        assert_eq!(decrypted(pem, Some(&password)).expect("no error"), None);
+        assert_eq!(read_key(pem, Some(&password)).expect("no error"), None);
     }
 }
 
@@ -132,7 +120,7 @@ fn a_private_key_can_be_outside_of_the_certificate_file() {
 fn keys_that_cannot_be_decrypted_are_explained() {
     let expect = |pem: &str, password: Option<&str>, part: &str| {
         let password = password.map(Secret::new);
-        let error = decrypted(pem, password.as_ref())
+        let error = read_key(pem, password.as_ref())
             .expect_err(part)
             .to_string();
         assert!(error.contains(part), "{error}");
@@ -167,7 +155,7 @@ fn keys_that_cannot_be_decrypted_are_explained() {
     ] {
         let pem = old.replace(from, to);
         assert!(
-            decrypted(&pem, Some(&Secret::new("pencil"))).is_err(),
+            read_key(&pem, Some(&Secret::new("pencil"))).is_err(),
             "{to}"
         );
     }
@@ -192,7 +180,7 @@ fn a_key_that_needs_too_much_memory_is_refused() {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{}\n-----END ENCRYPTED PRIVATE KEY-----\n",
         STANDARD.encode(der)
     );
-    let error = decrypted(&pem, Some(&Secret::new("pencil"))).expect_err("1 TiB");
+    let error = read_key(&pem, Some(&Secret::new("pencil"))).expect_err("1 TiB");
     assert!(error.to_string().contains("too much memory"), "{error}");
 }
 
@@ -202,7 +190,7 @@ fn no_wrong_password_decrypts_a_key() {
     let old = include_str!("keys/old_des3.pem");
     for n in 0..2000 {
         let password = Secret::new(format!("wrong {n}"));
-        let error = decrypted(old, Some(&password)).expect_err("a wrong password");
+        let error = read_key(old, Some(&password)).expect_err("a wrong password");
         assert!(error.to_string().contains("is wrong"), "{n}: {error}");
     }
 }

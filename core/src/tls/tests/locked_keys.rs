@@ -1,18 +1,6 @@
 //! Tests of encrypted private keys without the feature that decrypts them.
 
 use super::*;
-use crate::tls::{key_source::KeySource, keys::private_key, pem::blocks};
-
-fn read(
-    pem: &str,
-    password: Option<&Secret>,
-) -> crate::error::Result<Option<PrivateKeyDer<'static>>> {
-    let source = KeySource {
-        option: "tlsCertificateKeyFile",
-        password,
-    };
-    private_key(blocks(pem), source)
-}
 
 #[test]
 fn an_encrypted_key_is_refused_with_the_name_of_the_feature() {
@@ -22,7 +10,7 @@ fn an_encrypted_key_is_refused_with_the_name_of_the_feature() {
     ] {
         let known = Secret::new("pencil");
         for password in [None, Some(&known)] {
-            let error = read(pem, password).expect_err("it is encrypted");
+            let error = read_key(pem, password).expect_err("it is encrypted");
             let text = error.to_string();
             assert!(text.contains("the key in tlsCertificateKeyFile"), "{text}");
             assert!(text.contains("the feature `cert-key-password`"), "{text}");
@@ -30,6 +18,6 @@ fn an_encrypted_key_is_refused_with_the_name_of_the_feature() {
             assert_eq!(asks, password.is_none(), "{text}");
         }
     }
-    let plain = read(include_str!("keys/pkcs8.pem"), None).expect("it is not encrypted");
+    let plain = read_key(include_str!("keys/pkcs8.pem"), None).expect("it is not encrypted");
     assert!(plain.is_some());
 }
