@@ -48,7 +48,7 @@ fn key(pem: &str) -> PrivateKeyDer<'static> {
 }
 
 #[test]
-fn encrypted_keys_are_read_key() {
+fn encrypted_keys_are_decrypted() {
     let certificate = Authority::new().pem;
     let password = Secret::new("pencil");
     for (name, pem, plain) in ENCRYPTED {
