@@ -1,17 +1,12 @@
 //! Tests with many concurrent operations on few connections.
 
 use super::{
-    Host, client, end, find,
+    Host, both, client, end, find,
     server::{Gate, Server, Step, answer},
     things, together, until, wait_until_idle,
 };
 use bson::doc;
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    task::Poll,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of operations that run at once in the test with few connections.
 const TASKS: i32 = 2_000;
@@ -71,21 +66,6 @@ pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     );
     wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
-}
-
-/// Runs two futures until both have completed.
-async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let mut are_over = [false; 2];
-    poll_fn(|context| {
-        are_over[0] = are_over[0] || first.as_mut().poll(context).is_ready();
-        are_over[1] = are_over[1] || second.as_mut().poll(context).is_ready();
-        match are_over {
-            [true, true] => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    })
-    .await;
 }
 
 /// Operations get their own replies while the server resets connections and callers drop

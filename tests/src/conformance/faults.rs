@@ -3,7 +3,7 @@
 //! connection of the pool, not that of the monitor.
 
 use super::{
-    Host, Stepper, builder, find, pause,
+    Host, Stepper, both, builder, find, pause,
     server::{Fault, Gate, Proxy, Server, Step, answer},
     things, until, within,
 };
@@ -64,6 +64,12 @@ enum Phase {
     Authentication,
     Exchange,
 }
+
+/// For one direction: byte counts within a resumed TLS handshake and within a request or reply, and
+/// the byte count at which the search for the beginning of authentication starts.
+type Places = ([usize; 3], usize);
+const UP: Places = ([0, 300, LARGE / 2], 780);
+const DOWN: Places = ([10, 200, LARGE / 2], 900);
 
 /// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
 /// pool has at most one connection. Each call of `exchange` begins with a pause that is longer than
@@ -159,33 +165,28 @@ impl<R: Runtime> Secured<R> {
         (phase, error)
     }
 
-    /// Causes a fault in each phase, in both directions.
+    /// Causes a fault in each phase, in one direction.
     async fn fail_in_each_phase<H: Host<R = R>>(
         &mut self,
-        faults: [fn(usize) -> Fault; 2],
+        fault: fn(usize) -> Fault,
+        (places, authentication): Places,
         is_expected: fn(&Error) -> bool,
     ) {
-        // Per direction: byte counts within a resumed TLS handshake and within a request or reply,
-        // and the byte count at which the search for the beginning of authentication starts.
-        const PLACES: [([usize; 3], usize); 2] =
-            [([0, 300, LARGE / 2], 780), ([10, 200, LARGE / 2], 900)];
-        for (fault, (places, authentication)) in faults.into_iter().zip(PLACES) {
-            let mut phases = BTreeSet::new();
-            for place in places {
-                let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
-                assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
-                phases.insert(phase);
-            }
-            for place in (authentication..authentication + 1_000).step_by(90) {
-                let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
-                assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
-                phases.insert(phase);
-                if phase >= Phase::Authentication {
-                    break;
-                }
-            }
-            assert_eq!(phases.len(), 3, "{:?}: {phases:?}", fault(authentication));
+        let mut phases = BTreeSet::new();
+        for place in places {
+            let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
+            assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
+            phases.insert(phase);
         }
+        for place in (authentication..authentication + 1_000).step_by(90) {
+            let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
+            assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
+            phases.insert(phase);
+            if phase >= Phase::Authentication {
+                break;
+            }
+        }
+        assert_eq!(phases.len(), 3, "{:?}: {phases:?}", fault(authentication));
     }
 }
 
@@ -194,9 +195,15 @@ impl<R: Runtime> Secured<R> {
 pub async fn a_reset_in_any_phase_is_reported<H: Host>() {
     // On a busy machine, a step can take a second. Only a defect reaches this limit.
     let mut secured = Secured::new::<H>(30_000).await;
-    let faults: [fn(usize) -> Fault; 2] = [Fault::ResetUp, Fault::ResetDown];
     let is_broken = |error: &Error| error.is_network() && !error.is_timeout();
-    secured.fail_in_each_phase::<H>(faults, is_broken).await;
+    for (fault, places) in [
+        (Fault::ResetUp as fn(usize) -> Fault, UP),
+        (Fault::ResetDown, DOWN),
+    ] {
+        secured
+            .fail_in_each_phase::<H>(fault, places, is_broken)
+            .await;
+    }
     within::<H, _>(H::SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
@@ -204,12 +211,15 @@ pub async fn a_reset_in_any_phase_is_reported<H: Host>() {
 /// the connection is established, `connectTimeoutMS` ends the wait, and after that
 /// `socketTimeoutMS`.
 pub async fn a_stall_in_any_phase_ends_at_its_timeout<H: Host>() {
-    let mut secured = Secured::new::<H>(1500).await;
-    let faults: [fn(usize) -> Fault; 2] = [Fault::StallUp, Fault::StallDown];
-    secured
-        .fail_in_each_phase::<H>(faults, Error::is_timeout)
-        .await;
-    within::<H, _>(H::SLACK, "shutdown", secured.client.shutdown()).await;
+    let stall = async |fault: fn(usize) -> Fault, places: Places| {
+        let mut secured = Secured::new::<H>(1500).await;
+        secured
+            .fail_in_each_phase::<H>(fault, places, Error::is_timeout)
+            .await;
+        within::<H, _>(H::SLACK, "shutdown", secured.client.shutdown()).await;
+    };
+    // Both directions wait at the same time.
+    both(stall(Fault::StallUp, UP), stall(Fault::StallDown, DOWN)).await;
 }
 
 /// The peer disappears while an operation waits for its reply. The next check times out and

@@ -186,6 +186,21 @@ pub(crate) async fn wait_until_idle<H: Host>(client: &Client<H::R>) {
     .await;
 }
 
+/// Runs two futures until both have completed.
+pub(crate) async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut are_over = [false; 2];
+    poll_fn(|context| {
+        are_over[0] = are_over[0] || first.as_mut().poll(context).is_ready();
+        are_over[1] = are_over[1] || second.as_mut().poll(context).is_ready();
+        match are_over {
+            [true, true] => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+}
+
 /// Runs futures as tasks of the runtime, and waits until all of them have ended. Panics if a task
 /// panics.
 pub(crate) async fn together<H: Host, F>(tasks: impl IntoIterator<Item = F>)

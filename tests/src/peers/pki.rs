@@ -20,7 +20,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// The serial number of the server's certificate.
@@ -40,10 +40,24 @@ pub enum Keys {
     EcdsaP384,
 }
 
+/// The purpose of a key.
+#[derive(Clone, Copy)]
+enum Role {
+    Authority,
+    Signer,
+    Server,
+}
+
 impl Keys {
-    fn new_key(self, openssl: &Path) -> KeyPair {
+    /// Makes a key. Each role has one RSA key, because it takes long to find one.
+    fn new_key(self, openssl: &Path, role: Role) -> KeyPair {
+        static RSA: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
         match self {
-            Self::Rsa2048 => rsa_key(openssl).expect("an RSA key"),
+            Self::Rsa2048 => {
+                let new = || rsa_key(openssl).expect("an RSA key").serialize_pem();
+                let text = RSA[role as usize].get_or_init(new);
+                KeyPair::from_pem(text).expect("it was written by the same library")
+            }
             Self::EcdsaP256 => KeyPair::generate().expect("a key"),
             Self::EcdsaP384 => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).expect("a key"),
         }
@@ -79,11 +93,11 @@ pub struct Pki {
 impl Pki {
     /// Makes the certificates. The server's one names responders at these ports of 127.0.0.1.
     pub fn new(openssl: &Path, kind: Kind, responders: &[u16]) -> Self {
-        let new_key = || kind.keys.new_key(openssl);
+        let new_key = |role| kind.keys.new_key(openssl, role);
         let scratch = Scratch::new().expect("a directory");
         let write = |name: &str, text: &str| drop(scratch.write(name, text).expect("a file"));
 
-        let authority_key = new_key();
+        let authority_key = new_key(Role::Authority);
         let mut authority = named("Onionskin authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![
@@ -99,7 +113,7 @@ impl Pki {
         let issuer = Issuer::new(authority, authority_key);
 
         let (signer, signer_key) = if kind.is_delegated {
-            let key = new_key();
+            let key = new_key(Role::Signer);
             let mut params = named("Onionskin OCSP signer");
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::OcspSigning];
             let certificate = params.signed_by(&key, &issuer).expect("a certificate");
@@ -110,7 +124,7 @@ impl Pki {
         write("signer.pem", &signer);
         write("signer.key", &signer_key);
 
-        let key = new_key();
+        let key = new_key(Role::Server);
         let mut params = named("127.0.0.1");
         params.subject_alt_names = CertificateParams::new(vec!["127.0.0.1".to_owned()])
             .expect("a name")

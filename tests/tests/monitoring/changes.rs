@@ -1,6 +1,8 @@
 //! Change streams, and their prose tests (`change-streams/tests/README.md`).
 
-use crate::scene::{Scene, Watched, balanced_alone, play, replica_set, sharded_alone};
+use crate::scene::{
+    Scene, Watched, balanced_alone, play, play_with_one_seed, replica_set, sharded_alone,
+};
 use bson::{Document, doc};
 use onionskin::{
     ChangeStream, Error,
@@ -305,7 +307,7 @@ fn a_stream_starts_after_its_token_until_the_first_event() {
 /// them if the application asks for it.
 #[test]
 fn large_events_are_split_and_joined() {
-    play([replica_set()], |scene| async move {
+    play_with_one_seed([replica_set()], |scene| async move {
         let watched = scene.client("");
         let database = watched.client.database("app");
         let keeps = ChangeStreamPreAndPostImages::builder()

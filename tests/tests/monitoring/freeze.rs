@@ -7,7 +7,7 @@ use crate::{
         became, heartbeat, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
         pool_cleared, unknown,
     },
-    scene::{Scene, Watched, play, replica_set, sharded, standalone},
+    scene::{Scene, Watched, play, play_with_one_seed, replica_set, sharded, standalone},
 };
 use onionskin_core::{description::ServerType, event::Event};
 use onionskin_deployment::deployment::DeploymentOptions;
@@ -54,7 +54,7 @@ fn sends_check(event: &Event) -> bool {
 fn healthy_servers_stay_known_after_a_process_suspension() {
     for mode in MODES {
         for pause in PAUSES {
-            play(everywhere(), |scene| async move {
+            play_with_one_seed(everywhere(), |scene| async move {
                 let watched = settled(&scene, mode).await;
                 freeze(&scene, Duration::from_secs(pause)).await;
                 scene.pause(5_000).await;
@@ -72,7 +72,7 @@ fn healthy_servers_stay_known_after_a_process_suspension() {
 fn there_is_no_burst_of_checks_after_a_process_suspension() {
     for mode in MODES {
         for pause in PAUSES {
-            play(everywhere(), |scene| async move {
+            play_with_one_seed(everywhere(), |scene| async move {
                 let watched = settled(&scene, mode).await;
                 let mark = watched.events.mark();
                 let steps = scene.operator.steps();

@@ -18,6 +18,7 @@ use onionskin_worlds::world::{
 use std::{
     env,
     future::{Future, poll_fn},
+    ops::RangeInclusive,
     pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -31,7 +32,7 @@ use std::{
 const SEED: &str = "ONIONSKIN_SEED";
 
 /// The seeds of each test, unless the environment variable selects one.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
+const SEEDS: RangeInclusive<u64> = 1..=4;
 
 /// The longest virtual time of a test.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -111,11 +112,30 @@ pub(crate) fn play<F: Future<Output = ()>>(
     deployments: impl IntoIterator<Item = DeploymentOptions>,
     act: impl Fn(Scene) -> F,
 ) {
+    play_seeds(deployments, SEEDS, act);
+}
+
+/// Runs a test with each of these deployments and one seed. For tests that need so many operations
+/// or bytes that more seeds would take seconds.
+pub(crate) fn play_with_one_seed<F: Future<Output = ()>>(
+    deployments: impl IntoIterator<Item = DeploymentOptions>,
+    act: impl Fn(Scene) -> F,
+) {
+    play_seeds(deployments, 1..=1, act);
+}
+
+fn play_seeds<F: Future<Output = ()>>(
+    deployments: impl IntoIterator<Item = DeploymentOptions>,
+    seeds: RangeInclusive<u64>,
+    act: impl Fn(Scene) -> F,
+) {
     let chosen = env::var(SEED).ok();
-    let chosen = chosen.map(|seed| seed.parse().expect("a number"));
+    let seeds = chosen.map_or(seeds, |seed| {
+        let seed = seed.parse().expect("a number");
+        seed..=seed
+    });
     for options in deployments {
-        let seeds = chosen.map_or(SEEDS, |seed: u64| seed..=seed);
-        for seed in seeds {
+        for seed in seeds.clone() {
             play_once(seed, options.clone(), &act);
         }
     }

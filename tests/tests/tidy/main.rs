@@ -380,22 +380,23 @@ fn every_cited_rule_is_defined_once() {
     // These files have examples of citations.
     let examples = ["tests/src/requirements.rs", "tests/tests/tidy/rules.rs"];
     let others = |path: &String| !examples.contains(&path.as_str());
+    let index = rules::Index::new(&rules);
     for path in ours().into_iter().filter(others) {
         let text = read(&path);
-        found.extend(rules::undefined(&rules, &path, &text));
-        found.extend(rules::astray(&rules, &path, &text));
+        found.extend(rules::undefined(&index, &path, &text));
+        found.extend(rules::astray(&index, &path, &text));
     }
     report(found);
 }
 
 #[test]
 fn rule_numbers_in_public_docs_link_to_their_rules() {
-    let (rules, _) = rules::defined();
+    let index = rules::Index::new(&rules::defined().0);
     for folder in ["core/src/", "adapters/"] {
         let is_public = |path: &String| !path.contains("/tests/") && !path.ends_with("/tests.rs");
         let paths = rust_under(folder).into_iter().filter(is_public);
         check(paths.collect(), |path, text| {
-            rules::unlinked(&rules, path, text)
+            rules::unlinked(&index, path, text)
         });
     }
 }

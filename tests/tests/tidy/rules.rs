@@ -33,14 +33,29 @@ fn defined_twice(rules: &[Rule]) -> Vec<String> {
         .collect()
 }
 
+/// The rules in the form in which each file is compared with them.
+pub(crate) struct Index {
+    prefixes: BTreeSet<String>,
+    /// The file that defines each rule, by the anchor of the rule.
+    files: BTreeMap<String, String>,
+}
+
+impl Index {
+    pub(crate) fn new(rules: &[Rule]) -> Self {
+        let files = rules.iter().map(|r| (r.anchor.clone(), r.file.clone()));
+        Self {
+            prefixes: prefixes(rules),
+            files: files.collect(),
+        }
+    }
+}
+
 /// Returns a message for each citation of a rule that is not defined.
-pub(crate) fn undefined(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
-    let prefixes = prefixes(rules);
-    let anchors: BTreeSet<&str> = rules.iter().map(|rule| &*rule.anchor).collect();
+pub(crate) fn undefined(index: &Index, path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        for cited in citations(line, &prefixes) {
-            if !anchors.contains(&*cited) {
+        for cited in citations(line, &index.prefixes) {
+            if !index.files.contains_key(&cited) {
                 found.push(format!("{path}:{number}: {cited} is not in {FOLDER}"));
             }
         }
@@ -50,8 +65,7 @@ pub(crate) fn undefined(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
 
 /// Returns a message for each link of the docs that leads to another file than the one that defines
 /// the rule.
-pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
-    let files: BTreeMap<&str, &str> = rules.iter().map(|r| (&*r.anchor, &*r.file)).collect();
+pub(crate) fn astray(index: &Index, path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let Some((_, link)) = line.split_once("::requirements::") else {
@@ -61,7 +75,7 @@ pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
             continue;
         };
         let file = format!("{FOLDER}{}.md", module.replace('_', "-"));
-        if files.get(anchor) != Some(&&*file) {
+        if index.files.get(anchor) != Some(&file) {
             found.push(format!("{path}:{number}: {anchor} is not in {file}"));
         }
     }
@@ -70,8 +84,7 @@ pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
 
 /// Returns a message for each number that the docs of a public item cite without a link. The
 /// variants and fields of a public enum and the functions of a public trait are public items.
-pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
-    let prefixes = prefixes(rules);
+pub(crate) fn unlinked(index: &Index, path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut block = Vec::new();
     // The indents of the public enums and traits around the line.
@@ -88,7 +101,7 @@ pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
         }
         if is_public(trimmed) || !open.is_empty() {
             for (number, line) in &block {
-                let numbers = citations(line, &prefixes).into_iter();
+                let numbers = citations(line, &index.prefixes).into_iter();
                 let bare = numbers.filter(|cited| !line.contains(&format!("[{cited}]")));
                 let bare = bare.filter(|cited| !cited.starts_with(|c: char| c.is_lowercase()));
                 found.extend(bare.map(|cited| format!("{path}:{number}: {cited} is no link")));
@@ -152,33 +165,33 @@ mod tests {
 
     #[test]
     fn a_citation_of_an_undefined_rule_is_found() {
-        let rules = [rule("LB-1", "a.md")];
+        let index = Index::new(&[rule("LB-1", "a.md")]);
         let text = concat!("// LB", "-1\n// LB", "-99\n");
-        let found = undefined(&rules, "x.rs", text);
+        let found = undefined(&index, "x.rs", text);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("x.rs:2: "), "{found:?}");
     }
 
     #[test]
     fn a_link_to_the_wrong_rule_file_is_found() {
-        let rules = [rule("LB-1", "load-balancers.md")];
+        let index = Index::new(&[rule("LB-1", "load-balancers.md")]);
         let link = |module| format!("/// [LB-1]: crate::requirements::{module}#LB-1\n");
-        assert!(astray(&rules, "x.rs", &link("load_balancers")).is_empty());
-        assert_eq!(astray(&rules, "x.rs", &link("pool")).len(), 1);
+        assert!(astray(&index, "x.rs", &link("load_balancers")).is_empty());
+        assert_eq!(astray(&index, "x.rs", &link("pool")).len(), 1);
     }
 
     #[test]
     fn a_rule_number_without_a_link_in_public_docs_is_found() {
-        let rules = [rule("LB-1", "a.md")];
+        let index = Index::new(&[rule("LB-1", "a.md")]);
         let doc = "    /// Pins (LB-1).\n    #[must_use]\n";
         let public = format!("{doc}    pub fn pin() {{}}\n");
-        assert_eq!(unlinked(&rules, "x.rs", &public).len(), 1);
+        assert_eq!(unlinked(&index, "x.rs", &public).len(), 1);
         let private = format!("{doc}    fn pin() {{}}\n");
-        assert!(unlinked(&rules, "x.rs", &private).is_empty());
+        assert!(unlinked(&index, "x.rs", &private).is_empty());
         let variant = "pub enum E {\n    /// Pins (LB-1).\n    A,\n}\n/// LB-1.\nfn f() {}\n";
-        assert_eq!(unlinked(&rules, "x.rs", variant).len(), 1);
+        assert_eq!(unlinked(&index, "x.rs", variant).len(), 1);
         let linked = public.replace("(LB-1)", "([LB-1])");
-        assert!(unlinked(&rules, "x.rs", &linked).is_empty());
+        assert!(unlinked(&index, "x.rs", &linked).is_empty());
     }
 
     #[test]

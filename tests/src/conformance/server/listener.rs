@@ -70,7 +70,7 @@ impl Responder {
             connection,
             earlier: self
                 .state
-                .with(|records| records.seen.iter().filter(|seen| seen.name == name).count()),
+                .with(|records| records.seen.get(&name).map_or(0, Vec::len)),
             name,
             body,
             documents,

@@ -27,7 +27,8 @@ pub(super) struct Records {
     pub(super) open: BTreeMap<u64, Box<dyn Socket>>,
     pub(super) operating: BTreeSet<u64>,
     pub(super) most_operating: usize,
-    pub(super) seen: Vec<Seen>,
+    /// The requests of each command, oldest first.
+    pub(super) seen: BTreeMap<String, Vec<Seen>>,
     pub(super) tls_failures: Vec<rustls::Error>,
     is_stopped: bool,
 }
@@ -114,7 +115,8 @@ impl State {
                 records.operating.insert(seen.connection);
                 records.most_operating = records.most_operating.max(records.operating.len());
             }
-            records.seen.push(seen);
+            let of_name = records.seen.entry(seen.name.clone());
+            of_name.or_default().push(seen);
         });
     }
 

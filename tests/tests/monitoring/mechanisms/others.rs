@@ -4,7 +4,9 @@
 use super::{APP, Calls, fail_once, issue, open_to_all, reconnect, with_issuer};
 use crate::{
     event_log::{connection_closed, connection_created, connection_ready, pool_cleared},
-    scene::{Scene, Watched, authenticated, play, replica_set_of, sharded_alone},
+    scene::{
+        Scene, Watched, authenticated, play, play_with_one_seed, replica_set_of, sharded_alone,
+    },
 };
 use bson::doc;
 use onionskin_core::{
@@ -342,7 +344,7 @@ fn an_interrupted_authentication_leads_to_another_attempt() {
 #[test]
 fn a_thousand_connections_share_one_call() {
     let (options, issuer) = with_issuer();
-    play([options], |scene| {
+    play_with_one_seed([options], |scene| {
         let issuer = issuer.clone();
         async move {
             let (issuer, runtime) = (issuer.clone(), scene.runtime.clone());
