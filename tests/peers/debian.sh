@@ -3,14 +3,16 @@
 # into target/ of the current directory, with the libraries that the system lacks. Nothing is
 # installed, so the script does not need root.
 #
-# Usage: debian.sh PACKAGE [PROGRAM [ARGUMENT]]
+# Usage: debian.sh PACKAGE [PROGRAM [ARGUMENT [FILES...]]]
 #
 # PROGRAM is the path of the program in the package, by default usr/sbin/PACKAGE. ARGUMENT makes the
-# program print its version, by default -v; with an empty one, the program is not tried.
+# program print its version, by default -v; with an empty one, the program is not tried. FILES are
+# further packages whose files the program reads.
 set -euo pipefail
 package_name=$1
 place=${2:-usr/sbin/$1}
 version_argument=${3--v}
+file_packages=("${@:4}")
 program_name=${place##*/}
 
 # The PATH of a user who is not root often lacks the sbin directories.
@@ -27,9 +29,11 @@ flock 9
 program=$PWD/target/$program_name
 root=$PWD/target/root/$program_name
 
-# Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH.
+# Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH. libpulse0 keeps a library in
+# a directory of its own.
 libraries() {
-    printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib
+    printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib \
+        "$root"/usr/lib/*-linux-gnu/pulseaudio
 }
 
 # Prints the libraries that the program needs and that the dynamic linker does not find.
@@ -73,8 +77,10 @@ if [[ ! -x $program ]]; then
     rm -rf target/packages "$root"
     mkdir -p target/packages "$root"
     cd target/packages
-    fetch "$package_name" >&2
-    dpkg-deb -x "$package_name"_*.deb "$root"
+    for package in "$package_name" "${file_packages[@]}"; do
+        fetch "$package" >&2
+        dpkg-deb -x "$package"_*.deb "$root"
+    done
     # Libraries may need other libraries, so this takes up to three rounds.
     for _ in 1 2 3; do
         [[ -n $(missing) ]] || break
