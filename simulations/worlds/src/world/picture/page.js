@@ -24,12 +24,18 @@ const MIN_WINDOW = 10;
 // Time that the button "Go to the failure" shows before and after the failure.
 const BEFORE_FAILURE = 2_000_000;
 const AFTER_FAILURE = 500_000;
-// Heights in pixels.
+// Heights in pixels. The axis has a row for faults, a row for other marks, and a row for times.
+const AXIS_ROW = 22;
+const AXIS_HEIGHT = 3 * AXIS_ROW;
+const OVERVIEW_HEIGHT = 34;
 const GROUP_HEIGHT = 24;
 const SINGLE_ROW = 22;
-const SHARED_ROW = 15;
+const OPERATION_ROW = 15;
+const CONNECTION_ROW = 11;
 const LANE_MARGIN = 3;
 const RESULT_HEIGHT = 3;
+// Opacity of what does not match the filter.
+const DIMMED = 0.15;
 // Pixels between the pointer and a span or a mark that it still hits.
 const REACH = 4;
 
@@ -57,7 +63,6 @@ const list = (value) => (Array.isArray(value) ? value : []);
 const number = (value) => (Number.isFinite(value) ? value : 0);
 
 // Control characters and characters that change the direction of text are shown as escapes.
-// eslint-disable-next-line no-control-regex
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 function plain(value) {
@@ -87,6 +92,7 @@ function unitOf(time) {
 }
 
 function formatTime(time, step = 1) {
+  if (time === 0) return step < 1e3 ? "0 µs" : step < 1e6 ? "0 ms" : "0 s";
   if (Math.abs(time) < 2 * MINUTE) {
     const unit = unitOf(time);
     return `${(time / unit.size).toFixed(digitsFor(step, unit))} ${unit.name}`;
@@ -99,6 +105,7 @@ function formatTime(time, step = 1) {
 }
 
 function formatDuration(time) {
+  if (time >= 2 * MINUTE) return formatTime(time, 1e3);
   const unit = unitOf(time);
   const text = (time / unit.size).toFixed(unit.digits).replace(/\.?0+$/, "");
   return `${unit.digits === 0 ? time.toFixed(0) : text} ${unit.name}`;
@@ -129,7 +136,7 @@ function ordered(spans) {
   return { spans, ends };
 }
 
-// Returns the index of the first element for which the condition holds; it then holds for all after.
+// Returns the first index for which the condition holds. The condition holds for all later ones.
 function firstIndex(length, holds) {
   let low = 0;
   let high = length;
@@ -161,7 +168,7 @@ function readLane(lane, index) {
     phases: ordered(row.phases), results: ordered(row.results),
   }));
   read.hasResults = rows.some((row) => row.results.length > 0);
-  read.rowHeight = rowCount === 1 && !read.hasResults ? SINGLE_ROW : SHARED_ROW;
+  read.rowHeight = read.hasResults ? OPERATION_ROW : rowCount === 1 ? SINGLE_ROW : CONNECTION_ROW;
   read.height = rowCount * read.rowHeight + 2 * LANE_MARGIN;
   return read;
 }
@@ -283,6 +290,16 @@ const toTime = (x) => state.from + (x / size.width) * (state.to - state.from);
 
 // ---- The filter ----
 
+// Phases match if the result of their operation matches.
+function matchPhases({ phases, results }) {
+  let place = 0;
+  for (const phase of phases.spans) {
+    while (place < results.spans.length && results.spans[place].to < phase.to) place += 1;
+    const result = results.spans[place];
+    if (result !== undefined && result.from <= phase.from && result.matches) phase.matches = true;
+  }
+}
+
 function applyFilter() {
   state.filter = element("filter").value;
   const needle = state.filter.trim().toLowerCase();
@@ -297,6 +314,7 @@ function applyFilter() {
       spans += 1;
       lane.matches = true;
     }
+    if (lane.matches && !whole) lane.rows.forEach(matchPhases);
   }
   let events = 0;
   for (const entry of run.entries) {
@@ -352,6 +370,7 @@ function nameOf(item) {
     button.className = "lane";
     button.title = `${item.lane.name}: select its first span in the window`;
     const text = document.createElement("span");
+    text.dir = "auto";
     text.textContent = item.lane.name;
     button.append(text);
     button.addEventListener("click", () => selectFirst(item.lane));
@@ -440,7 +459,8 @@ function paintPhase(context, kind, text, x, y, width, height) {
     context.fillStyle = pattern;
     context.fill();
   }
-  if (text === "" || width < 34) return;
+  if (text === "" || width < 34 || height < 10) return;
+  const line = oneLine(text);
   context.save();
   context.clip();
   context.fillStyle = textOn(colour);
@@ -449,11 +469,11 @@ function paintPhase(context, kind, text, x, y, width, height) {
     // The lines would make the text hard to read.
     const background = context.fillStyle;
     context.fillStyle = colour;
-    context.fillRect(left - 2, y, context.measureText(text).width + 4, height);
+    context.fillRect(left - 2, y, context.measureText(line).width + 4, height);
     context.fillStyle = background;
   }
   // Left-to-right isolates: a text of another direction stays in its place.
-  context.fillText(`\u2066${text}\u2069`, left, y + height / 2 + 0.5);
+  context.fillText(`\u2066${line}\u2069`, left, y + height / 2 + 0.5);
   context.restore();
 }
 
@@ -532,38 +552,60 @@ function ticks() {
   return { step, times };
 }
 
+const isStrong = (mark) => mark.kind === "failure" || mark.kind === "disaster";
+
+// Failures stay in sight, whatever the filter.
+const markOpacity = (mark) => (mark.matches || isStrong(mark) ? 1 : 0.4);
+
 const marksInView = () => run.marks.filter((mark) => mark.at >= state.from && mark.at <= state.to)
   .sort((left, right) => MARK_ORDER.indexOf(left.kind) - MARK_ORDER.indexOf(right.kind));
 
 function drawAxis() {
-  const context = prepare(element("axis"), size.width, 46);
+  const context = prepare(element("axis"), size.width, AXIS_HEIGHT);
   const { step, times } = ticks();
   context.fillStyle = colours.line;
-  context.fillRect(0, 23, size.width, 1);
+  context.fillRect(0, 2 * AXIS_ROW, size.width, 1);
   for (const at of times) {
     const x = toX(at);
     context.fillStyle = colours.line;
-    context.fillRect(Math.round(x), 24, 1, 22);
+    context.fillRect(Math.round(x), 2 * AXIS_ROW, 1, AXIS_ROW);
     context.fillStyle = colours.faint;
-    context.fillText(formatTime(at, step), x + 4, 35);
+    context.fillText(formatTime(at, step), x + 4, 2.5 * AXIS_ROW + 1);
   }
   const marks = marksInView();
-  const places = marks.map((mark) => toX(mark.at)).sort((left, right) => left - right);
+  drawMarkRow(context, marks.filter((mark) => mark.kind !== "fault"), 0);
+  drawMarkRow(context, marks.filter((mark) => mark.kind === "fault"), AXIS_ROW);
+}
+
+// Draws the signs of marks, and their texts where there is room.
+function drawMarkRow(context, marks, top) {
+  const middle = top + AXIS_ROW / 2;
   for (const mark of marks) {
+    context.globalAlpha = markOpacity(mark);
+    paintMark(context, mark.kind, toX(mark.at), middle);
+  }
+  // The texts of important marks come first.
+  const taken = marks.map((mark) => [toX(mark.at) - 6, toX(mark.at) + 6]);
+  const free = (x) => Math.min(size.width, ...taken.filter(([, right]) => right > x + 7)
+    .map(([left]) => Math.max(left, x)));
+  for (const mark of [...marks].reverse()) {
     const x = toX(mark.at);
-    paintMark(context, mark.kind, x, 12);
-    const next = places.find((place) => place > x + 1) ?? size.width;
     const text = oneLine(mark.text);
-    const room = next - x - 18;
-    if (room < 40) continue;
+    const whole = context.measureText(text).width + 2;
+    const least = isStrong(mark) ? 30 : Math.min(whole, 60);
+    const room = Math.min(free(x) - x - 12, whole);
+    if (room < least) continue;
+    taken.push([x + 8, x + 8 + room]);
     context.save();
     context.beginPath();
-    context.rect(x + 9, 0, room, 23);
+    context.rect(x + 9, top, room, AXIS_ROW);
     context.clip();
+    context.globalAlpha = markOpacity(mark);
     context.fillStyle = markColour(mark.kind);
-    context.fillText(`\u2066${text}\u2069`, x + 9, 12);
+    context.fillText(`\u2066${text}\u2069`, x + 9, middle);
     context.restore();
   }
+  context.globalAlpha = 1;
 }
 
 // Events, failed operations and marks of the whole run, and the time window.
@@ -589,10 +631,10 @@ function measureDensity() {
 
 function drawOverview() {
   measureDensity();
-  const context = prepare(element("overview"), size.width, 34);
+  const context = prepare(element("overview"), size.width, OVERVIEW_HEIGHT);
   const place = (time) => ((time - WHOLE.from) / (WHOLE.to - WHOLE.from)) * size.width;
   context.fillStyle = colours.panel;
-  context.fillRect(0, 0, size.width, 34);
+  context.fillRect(0, 0, size.width, OVERVIEW_HEIGHT);
   const most = Math.log1p(Math.max(1, ...density.counts));
   density.counts.forEach((count, column) => {
     const height = (Math.log1p(count) / most) * 24;
@@ -604,21 +646,26 @@ function drawOverview() {
   });
   for (const mark of run.marks) {
     context.fillStyle = markColour(mark.kind);
-    const strong = mark.kind === "failure" || mark.kind === "disaster";
+    context.globalAlpha = markOpacity(mark);
+    const strong = isStrong(mark);
     context.fillRect(place(mark.at) - (strong ? 1 : 0), 0, strong ? 3 : 1, 28);
   }
+  context.globalAlpha = 1;
   if (isWhole()) return;
   const left = place(state.from);
   const right = Math.max(place(state.to), left + 3);
   context.globalAlpha = 0.7;
   context.fillStyle = colours.back;
-  context.fillRect(0, 0, left, 34);
-  context.fillRect(right, 0, size.width - right, 34);
+  context.fillRect(0, 0, left, OVERVIEW_HEIGHT);
+  context.fillRect(right, 0, size.width - right, OVERVIEW_HEIGHT);
   context.globalAlpha = 1;
   context.strokeStyle = colours.accent;
   context.lineWidth = 2;
-  context.strokeRect(left, 1, right - left, 32);
+  context.strokeRect(left, 1, right - left, OVERVIEW_HEIGHT - 2);
 }
+
+// Spans in the last drawing, for tests: the attribute `data-spans` of the canvas.
+let drawn = 0;
 
 // Calls `paint` for the spans of a row that the window shows. Of spans that share one pixel, only
 // the first is painted.
@@ -635,11 +682,10 @@ function visit(row, paint) {
     if (right <= painted && least === 1) continue;
     const width = Math.max(right - left, least);
     painted = left + width;
+    drawn += 1;
     paint(span, left, width);
   }
 }
-
-const DIMMED = 0.15;
 
 function drawLane(context, lane, top) {
   context.fillStyle = colours.line;
@@ -651,15 +697,18 @@ function drawLane(context, lane, top) {
     const phaseHeight = lane.hasResults ? height - RESULT_HEIGHT : height;
     visit(row.phases, (span, x, width) => {
       context.globalAlpha = span.matches ? 1 : DIMMED;
-      paintPhase(context, span.kind, oneLine(span.text), x, y, width, phaseHeight);
+      paintPhase(context, span.kind, span.text, x, y, width, phaseHeight);
     });
-    for (const important of [false, true]) {
-      visit(row.results, (span, x, width) => {
-        if (IMPORTANT.has(span.kind) !== important) return;
-        context.globalAlpha = span.matches ? 1 : DIMMED;
-        paintResult(context, span.kind, x, y, width, height);
-      });
-    }
+    const important = [];
+    const paintOne = (span, x, width) => {
+      context.globalAlpha = span.matches ? 1 : DIMMED;
+      paintResult(context, span.kind, x, y, width, height);
+    };
+    visit(row.results, (...place) => {
+      if (IMPORTANT.has(place[0].kind)) important.push(place);
+      else paintOne(...place);
+    });
+    for (const place of important) paintOne(...place);
   });
   context.globalAlpha = 1;
 }
@@ -684,10 +733,10 @@ function drawMarks(context, height) {
   for (const mark of marksInView()) {
     const x = Math.round(toX(mark.at));
     context.strokeStyle = markColour(mark.kind);
-    const strong = mark.kind === "failure" || mark.kind === "disaster";
+    const strong = isStrong(mark);
     context.lineWidth = mark.kind === "failure" ? 3 : strong ? 2 : 1;
     context.setLineDash(strong ? [] : mark.kind === "member" ? [1, 3] : [4, 3]);
-    context.globalAlpha = strong ? 0.9 : 0.65;
+    context.globalAlpha = markOpacity(mark) * (strong ? 0.9 : 0.5);
     context.beginPath();
     context.moveTo(x + 0.5, 0);
     context.lineTo(x + 0.5, height);
@@ -720,6 +769,7 @@ function drawSelected(context, scrolled) {
 function drawLanes() {
   const context = prepare(element("lanes"), size.width, size.height);
   const scrolled = element("scroller").scrollTop;
+  drawn = 0;
   context.fillStyle = colours.line;
   context.globalAlpha = 0.6;
   for (const at of ticks().times) context.fillRect(Math.round(toX(at)), 0, 1, size.height);
@@ -733,6 +783,7 @@ function drawLanes() {
   }
   drawMarks(context, size.height);
   drawSelected(context, scrolled);
+  element("lanes").dataset.spans = drawn;
 }
 
 function draw() {
@@ -740,10 +791,12 @@ function draw() {
   drawOverview();
   drawAxis();
   drawLanes();
+  const from = clamp(state.from, 0, run.end);
+  const to = clamp(state.to, 0, run.end);
   const step = (state.to - state.from) / 1000;
-  element("window").textContent = `${formatTime(Math.max(state.from, 0), step)} to `
-    + `${formatTime(Math.min(state.to, run.end), step)} `
-    + `(${formatDuration(Math.round(Math.min(state.to, run.end) - Math.max(state.from, 0)))})`;
+  const start = formatTime(from, from === 0 ? to : step);
+  element("window").textContent =
+    `${start} to ${formatTime(to, step)} (${formatTime(to - from, step)})`;
 }
 
 function resize() {
@@ -1166,6 +1219,26 @@ async function copyReplay() {
   }, 1500);
 }
 
+// The bar between the lanes and the events changes their heights.
+function listenToBar() {
+  const bar = element("bar");
+  const lower = element("lower");
+  const setHeight = (height) => {
+    const most = Math.max(lower.parentElement.clientHeight - 240, 100);
+    lower.style.flex = `0 0 ${clamp(height, 100, most)}px`;
+  };
+  bar.addEventListener("pointerdown", (event) => bar.setPointerCapture(event.pointerId));
+  bar.addEventListener("pointermove", (event) => {
+    if (event.buttons === 1) setHeight(lower.getBoundingClientRect().bottom - event.clientY);
+  });
+  bar.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
+    setHeight(lower.clientHeight + (event.key === "ArrowUp" ? 30 : -30));
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
 function listen() {
   element("filter").addEventListener("input", applyFilter);
   element("earlier").addEventListener("click", () => move(-0.3));
@@ -1182,6 +1255,7 @@ function listen() {
   element("scroller").addEventListener("scroll", changed);
   document.addEventListener("keydown", onKey);
   listenToPointer();
+  listenToBar();
   new ResizeObserver(resize).observe(element("scroller"));
   window.addEventListener("hashchange", readFragment);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -1234,7 +1308,7 @@ function showHeader() {
   element("failure").hidden = !run.failure;
   if (!run.failure) return;
   element("failure-kind").textContent =
-    `${run.failure.kind} failure at ${formatTime(run.failure.at)}`;
+    `${run.failure.kind} failure at ${formatDuration(run.failure.at)}`;
   element("failure-text").textContent = run.failure.text;
 }
 
