@@ -3,13 +3,13 @@
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_simulations::simulate::{
-    Sweep, keep_panics, scenarios,
+    Sweep, keep_panics, run_keeping, scenarios,
     shrink::shrink,
-    traced,
     verdict::{FailedRun, Task, Verdict},
 };
-use onionskin_worlds::world::{Scenario, Way, check_setup};
+use onionskin_worlds::world::{Report, Scenario, Way, WorldOptions, check_setup};
 use std::{
+    fs,
     io::{self, Write as _},
     ops::Range,
     path::{Path, PathBuf},
@@ -40,7 +40,7 @@ pub(crate) struct Simulate {
     /// Join the verdicts in these files, which `--json` has printed, to one.
     #[arg(long, group = "what", value_name = "FILE", num_args = 1..)]
     #[arg(conflicts_with_all = ["seeds", "shard", "jobs", "seconds"])]
-    #[arg(conflicts_with_all = ["until_failure", "trace", "shrink"])]
+    #[arg(conflicts_with_all = ["until_failure", "trace", "report", "shrink"])]
     merge: Vec<PathBuf>,
     /// The seeds: from the first to the one before the last, or one seed.
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = seeds)]
@@ -66,6 +66,9 @@ pub(crate) struct Simulate {
     /// Print each step of the run. Only with one seed.
     #[arg(long, conflicts_with_all = ["json", "shard", "jobs", "seconds", "until_failure"])]
     trace: bool,
+    /// Write a page of HTML that shows the first failed run, or without a failure the first run.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// End with the first failed seed, look for a smaller scenario with which it still fails in the
     /// same way, and print its file.
     #[arg(long, conflicts_with_all = ["json", "trace"])]
@@ -148,7 +151,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         )
     })?;
     if arguments.trace {
-        return trace(arguments, way, scenario);
+        return trace(arguments, way, name, scenario);
     }
     keep_panics();
     let jobs = match arguments.jobs {
@@ -196,6 +199,11 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         true => serde_json::to_string(&verdict)? + "\n",
         false => verdict.summary(began.elapsed()) + "\n",
     })?;
+    if let Some(path) = &arguments.report {
+        let shown = verdict.failed_runs.first();
+        let seed = shown.map_or(verdict.task.first, |failed| failed.seed);
+        write_page(path, name, &run_keeping(seed, way, scenario, keep_picture))?;
+    }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         tell("Looking for a smaller scenario.");
         let smaller = shrink(failed.seed, way, scenario, |_| tell("."));
@@ -223,13 +231,19 @@ fn tell(text: &str) {
 }
 
 /// Runs one seed and prints its steps.
-fn trace(arguments: &Simulate, way: Way, scenario: &Scenario) -> io::Result<ExitCode> {
+fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
     let Range { start: seed, end } = arguments.seeds;
     if end - seed > 1 {
         let text = "`--trace` needs one seed, as in `--seeds 7`";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let run = traced(seed, way, scenario, true);
+    let run = run_keeping(seed, way, scenario, |options| {
+        options.keep_trace = true;
+        options.keep_picture = arguments.report.is_some();
+    });
+    if let Some(path) = &arguments.report {
+        write_page(path, name, &run)?;
+    }
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
     print(&match run {
@@ -278,14 +292,42 @@ fn read(path: &Path) -> io::Result<Verdict> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// Returns the command that repeats the run of a seed.
+fn keep_picture(options: &mut WorldOptions) {
+    options.keep_picture = true;
+}
+
+/// Writes the page of a run, and prints its path. A run that panicked or that could not begin has
+/// no page.
+fn write_page(path: &Path, name: &str, run: &Result<Report, String>) -> io::Result<()> {
+    let page = run.as_ref().ok().and_then(|report| {
+        let Report { seed, way, .. } = report;
+        let title = format!("{name}, seed {seed}, {way}");
+        report.page(&title, Some(&command(name, *seed, *way)))
+    });
+    let Some(page) = page else {
+        tell("There is no report: the run has panicked, or could not begin.\n");
+        return Ok(());
+    };
+    fs::write(path, page).map_err(|error| {
+        let text = format!("{}: {error}", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })?;
+    tell(&format!("report: {}\n", path.display()));
+    Ok(())
+}
+
+/// Returns the line about the command that repeats the run of a seed.
 fn replay(name: &str, seed: u64, way: Way) -> String {
+    format!("replay: {}", command(name, seed, way))
+}
+
+fn command(name: &str, seed: u64, way: Way) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let name = match name.chars().all(is_plain) {
         true => name.to_owned(),
         false => format!("'{}'", name.replace('\'', "'\\''")),
     };
-    format!("replay: onionskin simulate {name} --way {way} --seeds {seed} --trace")
+    format!("onionskin simulate {name} --way {way} --seeds {seed} --trace")
 }
 
 fn exit_code(verdict: &Verdict) -> ExitCode {

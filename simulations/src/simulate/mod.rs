@@ -4,7 +4,7 @@ pub mod scenarios;
 pub mod shrink;
 pub mod verdict;
 
-use onionskin_worlds::world::{Report, Scenario, Way, run_seed};
+use onionskin_worlds::world::{Report, Scenario, Way, WorldOptions, run_seed};
 use std::{
     cell::Cell,
     ops::Range,
@@ -109,22 +109,22 @@ pub fn keep_panics() {
 ///
 /// The run panicked.
 pub fn run(seed: u64, way: Way, scenario: &Scenario) -> Result<Report, String> {
-    traced(seed, way, scenario, false)
+    run_keeping(seed, way, scenario, |_| {})
 }
 
-/// As [`run`], with the trace of the run in its report if `keep_trace` is set.
+/// As [`run`]. `keep` sets what the report keeps: the trace, the picture, or both.
 ///
 /// # Errors
 ///
 /// The run panicked.
-pub fn traced(
+pub fn run_keeping(
     seed: u64,
     way: Way,
     scenario: &Scenario,
-    keep_trace: bool,
+    keep: impl FnOnce(&mut WorldOptions),
 ) -> Result<Report, String> {
     let mut options = scenario.options(seed);
-    options.keep_trace = keep_trace;
+    keep(&mut options);
     let run = AssertUnwindSafe(|| run_seed(seed, way, options));
     panic::catch_unwind(run).map_err(|panic| {
         let text = PANIC.take();

@@ -6,6 +6,7 @@
 //! captures neither kind of line.
 
 mod certificates;
+mod chromium;
 mod every_mechanism;
 mod ferretdb;
 mod haproxy;
@@ -26,6 +27,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 pub use certificates::Certificates;
+pub use chromium::{Chromium, chromium};
 pub use every_mechanism::EveryMechanism;
 pub use ferretdb::{FerretDb, ferretdb};
 pub use haproxy::{ProxyProtocol, haproxy};

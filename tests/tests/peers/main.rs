@@ -10,6 +10,7 @@ mod documents;
 mod drivers;
 mod haproxy;
 mod names;
+mod pictures;
 mod porting;
 mod seed_lists;
 mod socks;

@@ -17,6 +17,7 @@ pub mod check;
 pub mod core_world;
 pub mod network;
 pub mod options;
+pub mod picture;
 pub mod plan;
 pub mod report;
 pub mod runtime;

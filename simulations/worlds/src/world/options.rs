@@ -144,6 +144,8 @@ pub struct WorldOptions {
     pub max_steps: u64,
     /// True if the report has the trace, up to about 64 MiB.
     pub keep_trace: bool,
+    /// True if the report has a picture of the run, for [`Report::page`](super::Report::page).
+    pub keep_picture: bool,
 }
 
 impl WorldOptions {
@@ -190,6 +192,7 @@ impl WorldOptions {
             election_timeout: Duration::from_secs(1 + random.below(10)),
             max_steps: 2_000_000,
             keep_trace: false,
+            keep_picture: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{
     options::{Way, WorldOptions},
+    picture::{Heading, Picture},
     workload::{Ending, History},
 };
 use onionskin_core::time::Instant;
@@ -75,6 +76,20 @@ impl Tally {
     }
 }
 
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            succeeded,
+            failed,
+            abandoned,
+        } = self;
+        write!(
+            f,
+            "{succeeded} succeeded, {failed} failed, {abandoned} abandoned"
+        )
+    }
+}
+
 /// The report on a run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -94,6 +109,8 @@ pub struct Report {
     pub digest: [u8; 32],
     /// The trace, or an empty string if it was not kept.
     pub trace: String,
+    /// The picture of the run, or `None` if it was not kept.
+    pub picture: Option<Box<Picture>>,
     /// The failure, or `None` if the run succeeded.
     pub failure: Option<Failure>,
 }
@@ -110,26 +127,43 @@ impl Report {
             tally: Tally::default(),
             digest: [0; 32],
             trace: String::new(),
+            picture: None,
             failure: Some(failure),
         }
+    }
+
+    /// Returns one HTML page that shows the run: the states of the members, what each client knew
+    /// of them, its connections and its operations, the faults, and the events. The page needs no
+    /// other file. `title` is its heading, and `replay` a command that repeats the run.
+    ///
+    /// `None` if [`WorldOptions::keep_picture`] was not set, or if the run could not begin.
+    #[must_use]
+    pub fn page(&self, title: &str, replay: Option<&str>) -> Option<String> {
+        let heading = Heading {
+            title,
+            summary: &format!(
+                "{:.1} s of virtual time, {}",
+                self.simulated.as_secs_f64(),
+                self.tally
+            ),
+            replay,
+            failure: self.failure.as_ref(),
+        };
+        let picture = self.picture.as_ref()?;
+        Some(picture.page(heading, Instant::ZERO + self.simulated))
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally {
-            succeeded,
-            failed,
-            abandoned,
-        } = self.tally;
         write!(
             f,
-            "seed {} ({}): {:.1} s simulated in {} steps; operations: {succeeded} succeeded, \
-             {failed} failed, {abandoned} abandoned; trace ",
+            "seed {} ({}): {:.1} s simulated in {} steps; operations: {}; trace ",
             self.seed,
             self.way,
             self.simulated.as_secs_f64(),
             self.steps,
+            self.tally,
         )?;
         for byte in &self.digest[..8] {
             write!(f, "{byte:02x}")?;

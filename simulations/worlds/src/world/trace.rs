@@ -1,6 +1,8 @@
 //! The trace of a run: its events in order, each with its virtual time.
 
-use onionskin_core::time::Instant;
+use super::picture::{MarkKind, Picture};
+use onionskin_core::{event::Event, time::Instant};
+use onionskin_deployment::deployment::Deployment;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 
@@ -8,10 +10,12 @@ use std::fmt::{self, Write as _};
 /// lines.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lines of text, each with its virtual time, and a digest of all lines.
+/// Lines of text, each with its virtual time, and a digest of all lines. If the run is to be drawn,
+/// also the picture of it.
 #[derive(Debug)]
 pub struct Trace {
     kept: Option<String>,
+    picture: Option<Box<Picture>>,
     line: String,
     digest: Sha256,
     lines: u64,
@@ -23,10 +27,48 @@ impl Trace {
     pub fn new(keep: bool) -> Self {
         Self {
             kept: keep.then(String::new),
+            picture: None,
             line: String::new(),
             digest: Sha256::new(),
             lines: 0,
         }
+    }
+
+    /// Returns the trace with an empty picture if `keep` is true.
+    #[must_use]
+    pub fn with_picture(mut self, keep: bool) -> Self {
+        self.picture = keep.then(Box::default);
+        self
+    }
+
+    /// Adds an event of a client.
+    pub fn observe(&mut self, now: Instant, client: usize, event: &Event) {
+        self.note(now, format_args!("client {client} event {}", event.kind));
+        if let Some(picture) = &mut self.picture {
+            picture.observe(client, event);
+        }
+    }
+
+    /// Adds a line about a moment that concerns all lanes of the picture.
+    pub fn mark(&mut self, now: Instant, kind: MarkKind, what: fmt::Arguments<'_>) {
+        self.note(now, format_args!("{}: {what}", kind.name()));
+        if let Some(picture) = &mut self.picture {
+            picture.mark(now, kind, what.to_string());
+        }
+    }
+
+    /// Adds the states of the members to the picture. No line is added.
+    pub fn see_members(&mut self, now: Instant, deployment: &Deployment) {
+        if let Some(picture) = &mut self.picture {
+            picture.see_members(now, deployment);
+        }
+    }
+
+    /// Takes the picture of a run that ends now.
+    pub fn take_picture(&mut self, now: Instant) -> Option<Box<Picture>> {
+        let mut picture = self.picture.take()?;
+        picture.finish(now);
+        Some(picture)
     }
 
     /// Adds a line.

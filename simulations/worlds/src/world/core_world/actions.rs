@@ -50,8 +50,7 @@ impl CoreWorld {
 
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
         let now = self.now;
-        self.trace
-            .note(now, format_args!("client {client} event {}", event.kind));
+        self.trace.observe(now, client, event);
         if let Err(what) = self.sides[client].checkers.observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }

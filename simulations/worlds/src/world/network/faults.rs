@@ -1,9 +1,9 @@
 //! The faults of connections, and the effects of disasters.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
-use crate::world::{options::Rates, plan::Disaster, trace::Trace};
+use crate::world::{options::Rates, picture::MarkKind, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// The divisor for the largest piece of a slow message. The largest piece has the size of the
 /// message divided by this number, and at least 3 bytes.
@@ -37,7 +37,7 @@ impl Network {
             ..
         } = self.rates;
         if self.is_drawn(half_open) {
-            trace.note(now, format_args!("fault: link {} is half open", id.0));
+            self.note_fault(now, id, trace, format_args!("is half open"));
             if let Some(link) = self.links.get_mut(&id) {
                 link.up.is_dead = true;
                 link.down.is_dead = true;
@@ -46,10 +46,7 @@ impl Network {
         }
         if self.is_drawn(stall) {
             let pause = Duration::from_millis(self.random.below(MAX_STALL_MILLIS));
-            trace.note(
-                now,
-                format_args!("fault: link {} stalls for {pause:?}", id.0),
-            );
+            self.note_fault(now, id, trace, format_args!("stalls for {pause:?}"));
             if let Some(link) = self.links.get_mut(&id) {
                 let direction = link.direction(towards);
                 direction.last = direction.last.max(now + pause);
@@ -66,10 +63,7 @@ impl Network {
         if is_reply && self.is_drawn(truncate) {
             let length = self.random.below(bytes.len() as u64 + 1);
             let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            trace.note(
-                now,
-                format_args!("fault: link {} loses the end of a reply", id.0),
-            );
+            self.note_fault(now, id, trace, format_args!("loses the end of a reply"));
             self.post_pieces(now, id, towards, part);
             return self.break_off(now, id, trace);
         }
@@ -78,7 +72,7 @@ impl Network {
             let reach = bytes.len().min(CORRUPTIBLE_BYTES) * 8;
             let bit = usize::try_from(self.random.below(reach as u64)).unwrap_or(0);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            trace.note(now, format_args!("fault: link {} flips bit {bit}", id.0));
+            self.note_fault(now, id, trace, format_args!("flips bit {bit}"));
             return self.post_pieces(now, id, towards, &bytes);
         }
         if self.is_drawn(slow) {
@@ -107,9 +101,19 @@ impl Network {
         }
     }
 
+    fn note_fault(&self, now: Instant, id: LinkId, trace: &mut Trace, what: fmt::Arguments<'_>) {
+        let ends = self.links.get(&id).map(|link| (link.client, link.member));
+        let (client, member) = ends.unwrap_or_default();
+        trace.mark(
+            now,
+            MarkKind::Fault,
+            format_args!("link {} of client {client} to member {member} {what}", id.0),
+        );
+    }
+
     /// Sends a reset to the client, and the end of the connection to the member.
     fn break_off(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
-        trace.note(now, format_args!("fault: link {} breaks", id.0));
+        self.note_fault(now, id, trace, format_args!("breaks"));
         self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
         self.post(now, id, Towards::Member, Parcel::Hangup);
     }
@@ -117,7 +121,7 @@ impl Network {
     /// Makes a disaster happen. [`Disaster::Freeze`] and [`Disaster::CloseClient`] have no effect
     /// on the network.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
-        trace.note(now, format_args!("disaster: {disaster:?}"));
+        trace.mark(now, MarkKind::Disaster, format_args!("{disaster:?}"));
         match *disaster {
             Disaster::Kill(member) => self.deployment.kill(now, member),
             Disaster::ShutDown(member) => self.deployment.shut_down(now, member),

@@ -15,6 +15,7 @@ pub use proxy::Proxy;
 
 use super::{
     options::{Rates, WorldOptions},
+    picture::MarkKind,
     setup,
     trace::{Summary, Trace},
 };
@@ -323,6 +324,7 @@ impl Network {
                 self.transfer(now, LinkId(conn.0), Towards::Client, &bytes, trace);
             }
             let Some(action) = self.deployment.poll_action() else {
+                trace.see_members(now, &self.deployment);
                 return;
             };
             match action {
@@ -342,7 +344,9 @@ impl Network {
                 }
                 Action::Listen(member) => self.listening[member] = true,
                 Action::StopListening(member) => self.listening[member] = false,
-                Action::Report(event) => trace.note(now, format_args!("member event {event:?}")),
+                Action::Report(event) => {
+                    trace.mark(now, MarkKind::Member, format_args!("{event:?}"));
+                }
             }
         }
     }

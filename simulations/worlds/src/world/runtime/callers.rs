@@ -97,7 +97,7 @@ impl World {
         } = self;
         drop(clients);
         let mut state = executor.shared.lock();
-        let trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
+        let mut trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
         let report = Report {
             seed,
             way: Way::Runtime,
@@ -105,6 +105,7 @@ impl World {
             steps: state.steps,
             tally: Tally::of(&state.history),
             digest: trace.digest(),
+            picture: trace.take_picture(state.now),
             trace: trace.into_text(),
             failure,
             options,

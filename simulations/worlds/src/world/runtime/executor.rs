@@ -111,10 +111,7 @@ impl State {
 
     /// Records an event of a client, and passes it to the client's checkers.
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
-        self.trace.note(
-            self.now,
-            format_args!("client {client} event {}", event.kind),
-        );
+        self.trace.observe(self.now, client, event);
         if let Err(what) = self.checkers[client].observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
@@ -299,7 +296,7 @@ impl Executor {
             routes: Routes::default(),
             rates: options.rates,
             random,
-            trace: Trace::new(options.keep_trace),
+            trace: Trace::new(options.keep_trace).with_picture(options.keep_picture),
             history: History::default(),
             checkers: Vec::new(),
             failure: None,

@@ -1,0 +1,198 @@
+//! A lane of a picture: rows of spans.
+
+use super::{SpanKind, at_micros};
+use onionskin_core::time::Instant;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The largest number of spans in a lane. Later spans are counted and not drawn.
+const MAX_SPANS: usize = 100_000;
+
+/// A time with a kind and a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Span {
+    from: u128,
+    to: u128,
+    row: usize,
+    kind: SpanKind,
+    text: String,
+}
+
+/// Something in a row that is not over yet.
+#[derive(Clone, Debug)]
+struct Open {
+    row: usize,
+    /// The span over the whole time in this row: its start, and the text.
+    whole: (Instant, String),
+    /// The start, the kind and the text of the present phase.
+    phase: Option<(Instant, SpanKind, String)>,
+}
+
+/// Rows of spans. Each row has one thing at a time, which has a number: a connection, an
+/// operation, or a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    open: BTreeMap<u64, Open>,
+    is_taken: Vec<bool>,
+    spans: Vec<Span>,
+    missing: u64,
+}
+
+impl Lane {
+    /// Something begins, in the first free row.
+    pub(super) fn begin(&mut self, at: Instant, number: u64, text: String) {
+        self.end(at, number, None);
+        let row = self.is_taken.iter().position(|is_taken| !is_taken);
+        let row = row.unwrap_or_else(|| {
+            self.is_taken.push(false);
+            self.is_taken.len() - 1
+        });
+        self.is_taken[row] = true;
+        let open = Open {
+            row,
+            whole: (at, text),
+            phase: None,
+        };
+        self.open.insert(number, open);
+    }
+
+    /// A phase begins, and the one before it ends. The number must have begun.
+    pub(super) fn enter(&mut self, at: Instant, number: u64, kind: SpanKind, text: String) {
+        self.leave(at, number);
+        if let Some(open) = self.open.get_mut(&number) {
+            open.phase = Some((at, kind, text));
+        }
+    }
+
+    /// As [`enter`](Self::enter), but begins the number if it has not begun, and does nothing if
+    /// the phase has the same kind and text.
+    pub(super) fn set(&mut self, at: Instant, number: u64, kind: SpanKind, text: &str) {
+        if !self.open.contains_key(&number) {
+            self.begin(at, number, String::new());
+        }
+        let phase = self.open[&number].phase.as_ref();
+        if phase.is_none_or(|(_, known, said)| (*known, said.as_str()) != (kind, text)) {
+            self.enter(at, number, kind, text.to_owned());
+        }
+    }
+
+    /// The present phase ends.
+    pub(super) fn leave(&mut self, at: Instant, number: u64) {
+        if let Some(open) = self.open.get_mut(&number)
+            && let Some((from, kind, text)) = open.phase.take()
+        {
+            let row = open.row;
+            self.push(from, at, row, kind, text);
+        }
+    }
+
+    /// Something ends, and its row is free. With a kind and a text, a span over its whole time is
+    /// added.
+    pub(super) fn end(&mut self, at: Instant, number: u64, result: Option<(SpanKind, &str)>) {
+        self.leave(at, number);
+        let Some(open) = self.open.remove(&number) else {
+            return;
+        };
+        self.is_taken[open.row] = false;
+        if let Some((kind, text)) = result {
+            let (from, begun) = open.whole;
+            self.push(from, at, open.row, kind, format!("{begun}{text}"));
+        }
+    }
+
+    /// Ends everything.
+    pub(super) fn finish(&mut self, at: Instant) {
+        while let Some((&number, _)) = self.open.first_key_value() {
+            self.end(at, number, None);
+        }
+    }
+
+    pub(super) const fn rows(&self) -> usize {
+        self.is_taken.len()
+    }
+
+    pub(super) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Returns the number of spans that the lane did not keep.
+    pub(super) const fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    fn push(&mut self, from: Instant, to: Instant, row: usize, kind: SpanKind, text: String) {
+        if self.spans.len() >= MAX_SPANS {
+            self.missing += 1;
+            return;
+        }
+        self.spans.push(Span {
+            from: at_micros(from),
+            to: at_micros(to),
+            row,
+            kind,
+            text,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn a_row_has_one_thing_at_a_time() {
+        let mut lane = Lane::default();
+        lane.begin(at(0), 7, "find".to_owned());
+        lane.begin(at(1), 8, "ping".to_owned());
+        lane.enter(at(2), 7, SpanKind::Selecting, String::new());
+        lane.enter(at(3), 7, SpanKind::Waiting, String::new());
+        lane.end(at(5), 7, Some((SpanKind::Failed, ": no reply")));
+        lane.begin(at(6), 9, "count".to_owned());
+        lane.finish(at(9));
+        assert_eq!(lane.rows(), 2);
+        let span = |from, to, row, kind, text: &str| Span {
+            from,
+            to,
+            row,
+            kind,
+            text: text.to_owned(),
+        };
+        assert_eq!(
+            lane.spans(),
+            [
+                span(2, 3, 0, SpanKind::Selecting, ""),
+                span(3, 5, 0, SpanKind::Waiting, ""),
+                span(0, 5, 0, SpanKind::Failed, "find: no reply"),
+            ]
+        );
+        // The row is free again.
+        lane.begin(at(10), 1, String::new());
+        assert_eq!(lane.rows(), 2);
+    }
+
+    #[test]
+    fn a_state_that_does_not_change_is_one_span() {
+        let mut lane = Lane::default();
+        lane.set(at(0), 0, SpanKind::Primary, "term 1");
+        lane.set(at(4), 0, SpanKind::Primary, "term 1");
+        lane.set(at(5), 0, SpanKind::Down, "");
+        lane.finish(at(9));
+        let ends: Vec<_> = lane.spans().iter().map(|s| (s.from, s.to)).collect();
+        assert_eq!(ends, [(0, 5), (5, 9)]);
+    }
+
+    #[test]
+    fn a_lane_keeps_a_bounded_number_of_spans() {
+        let mut lane = Lane::default();
+        for n in 0..MAX_SPANS as u64 + 5 {
+            lane.set(at(n), 0, SpanKind::Used, if n % 2 == 0 { "a" } else { "b" });
+        }
+        lane.finish(at(MAX_SPANS as u64 + 5));
+        assert_eq!((lane.spans().len(), lane.missing()), (MAX_SPANS, 5));
+    }
+}

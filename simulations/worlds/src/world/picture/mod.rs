@@ -1,0 +1,171 @@
+//! Pictures of runs: what members, connections and operations did at each time, as one HTML page
+//! that needs no other file.
+//!
+//! ```
+//! use onionskin_worlds::world::{Way, WorldOptions, run_seed};
+//!
+//! let mut options = WorldOptions::drawn(1);
+//! options.safety = std::time::Duration::from_secs(2);
+//! options.keep_picture = true;
+//! let report = run_seed(1, Way::Core, options);
+//! let page = report.page("a run of seed 1", None).expect("it was kept");
+//! assert!(page.starts_with("<!DOCTYPE html>"));
+//! ```
+
+mod client;
+mod lane;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use client::ClientLanes;
+use lane::Lane;
+use onionskin_core::{event::Event, time::Instant};
+use onionskin_deployment::deployment::{Deployment, MemberState};
+pub(super) use page::Heading;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The largest number of events in a picture. Later events are counted and not listed.
+const MAX_EVENTS: usize = 100_000;
+
+/// What happened in a run. It grows by one event at a time, and keeps a bounded number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// The members by their number, each with its address.
+    members: BTreeMap<usize, (String, Lane)>,
+    clients: BTreeMap<usize, ClientLanes>,
+    marks: Vec<Mark>,
+    events: Vec<Note>,
+    missing_events: u64,
+}
+
+/// The kind of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum MarkKind {
+    /// A fault of one connection, such as a lost message.
+    Fault,
+    /// A disaster, such as the end of a member's process.
+    Disaster,
+    /// An event of a member, such as an election.
+    Member,
+}
+
+impl MarkKind {
+    /// Returns the kind as the trace names it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Disaster => "disaster",
+            Self::Member => "member event",
+        }
+    }
+}
+
+/// A moment that concerns all lanes.
+#[derive(Clone, Debug, Serialize)]
+struct Mark {
+    at: u128,
+    kind: MarkKind,
+    text: String,
+}
+
+/// A line in the list of events.
+#[derive(Clone, Debug, Serialize)]
+struct Note {
+    at: u128,
+    group: String,
+    text: String,
+}
+
+/// What something does during a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SpanKind {
+    Primary,
+    Secondary,
+    Arbiter,
+    Mongos,
+    Standalone,
+    Balancer,
+    Other,
+    Unknown,
+    Down,
+    Establishing,
+    Idle,
+    Used,
+    Selecting,
+    Waiting,
+    Exchanging,
+    Backoff,
+    Succeeded,
+    Failed,
+    Abandoned,
+}
+
+impl Picture {
+    /// Notes an event of a client. The events of one client must come in their order.
+    pub fn observe(&mut self, client: usize, event: &Event) {
+        self.clients.entry(client).or_default().observe(event);
+        if self.events.len() >= MAX_EVENTS {
+            self.missing_events += 1;
+            return;
+        }
+        self.events.push(Note {
+            at: at_micros(event.at),
+            group: format!("client {client}"),
+            text: event.kind.to_string(),
+        });
+    }
+
+    /// Notes a moment that concerns all lanes.
+    pub fn mark(&mut self, at: Instant, kind: MarkKind, text: String) {
+        if self.marks.len() >= MAX_EVENTS {
+            self.missing_events += 1;
+            return;
+        }
+        let at = at_micros(at);
+        self.marks.push(Mark { at, kind, text });
+    }
+
+    /// Notes the states of all members.
+    pub fn see_members(&mut self, at: Instant, deployment: &Deployment) {
+        let addresses = deployment.options().addresses.iter();
+        for (member, address) in addresses.enumerate() {
+            let (kind, is_leader) = match deployment.state(member) {
+                Some(MemberState::Standalone) => (SpanKind::Standalone, false),
+                Some(MemberState::Router) => (SpanKind::Mongos, false),
+                Some(MemberState::Primary) => (SpanKind::Primary, true),
+                Some(MemberState::Secondary) => (SpanKind::Secondary, false),
+                Some(MemberState::Arbiter) => (SpanKind::Arbiter, false),
+                Some(MemberState::Down) => (SpanKind::Down, false),
+                Some(_) => (SpanKind::Other, false),
+                None => continue,
+            };
+            let text = match is_leader {
+                true => format!("term {}", deployment.term(member)),
+                false => String::new(),
+            };
+            let new = || (address.to_string(), Lane::default());
+            let (_, lane) = self.members.entry(member).or_insert_with(new);
+            lane.set(at, 0, kind, &text);
+        }
+    }
+
+    /// Ends all spans at this time, which is the end of the run.
+    pub(super) fn finish(&mut self, at: Instant) {
+        for (_, lane) in self.members.values_mut() {
+            lane.finish(at);
+        }
+        for client in self.clients.values_mut() {
+            client.finish(at);
+        }
+    }
+}
+
+/// Returns a time in microseconds since the start of the run.
+fn at_micros(at: Instant) -> u128 {
+    at.since_start().as_micros()
+}

@@ -1,0 +1,140 @@
+//! Pages with pictures of simulated runs, drawn by Chromium.
+
+use onionskin_core::time::Instant;
+use onionskin_tests::peers::{Chromium, Scratch, chromium};
+use onionskin_worlds::world::{
+    Disaster, Failure, FailureKind, Report, Scheduled, Span, Way, WorldOptions, run_seed,
+};
+use std::{path::PathBuf, time::Duration};
+
+/// A text that would run a script if it were not shown as text.
+const HOSTILE: &str = "</script><img src=x onerror=\"throw 'run'\"> \u{202e}";
+
+/// Runs a replica set whose primary steps down after 5 s, and says that the run has failed after
+/// 6 s.
+fn failed_run() -> Report {
+    let mut options = WorldOptions::drawn(3).calm();
+    (options.members, options.clients, options.tasks) = (3, 2, 4);
+    (options.sharded, options.load_balanced) = (false, false);
+    (options.safety, options.keep_picture) = (Duration::from_secs(20), true);
+    options.schedule = Some(vec![Scheduled {
+        at: Span(Duration::from_secs(5)),
+        event: Disaster::StepDown,
+    }]);
+    let mut report = run_seed(3, Way::Core, options);
+    let at = Instant::ZERO + Duration::from_secs(6);
+    report.failure = Some(Failure::new(FailureKind::Correctness, at, HOSTILE));
+    report
+}
+
+/// A page in a file, and a browser.
+struct Opened {
+    browser: Chromium,
+    page: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Opened {
+    /// Returns the page, or `None` without a browser.
+    fn new(page: &str) -> Option<Self> {
+        let browser = chromium()?;
+        let scratch = Scratch::new().expect("a directory");
+        let page = scratch.write("page.html", page).expect("a file");
+        Some(Self {
+            browser,
+            page,
+            _scratch: scratch,
+        })
+    }
+
+    /// Returns the elements of the page. Asserts that it was drawn and that no script has failed.
+    fn elements(&self, fragment: &str) -> String {
+        let found = self.browser.elements(&self.page, fragment);
+        let found = found.expect("the page is opened");
+        let (root, _) = found.split_once("<head").expect("a head");
+        assert!(root.contains("data-ready=\"true\""), "{root}");
+        assert!(!root.contains("data-errors"), "{root}");
+        found
+    }
+}
+
+/// Returns the text of the element with this id, which has no other elements.
+fn text<'a>(elements: &'a str, id: &str) -> &'a str {
+    let (_, rest) = elements
+        .split_once(&format!("id=\"{id}\""))
+        .unwrap_or_else(|| panic!("no element {id}"));
+    let (_, rest) = rest.split_once('>').expect("the end of a tag");
+    rest.split_once('<').expect("the next tag").0
+}
+
+fn drawn_spans(elements: &str) -> u64 {
+    let (_, rest) = elements.split_once("data-spans=\"").expect("a number");
+    let (number, _) = rest.split_once('"').expect("the end of it");
+    number.parse().expect("a number")
+}
+
+#[test]
+fn chromium_draws_a_run_and_its_failure() {
+    let report = failed_run();
+    let page = report.page(HOSTILE, Some("onionskin simulate x --seeds 3"));
+    let Some(opened) = Opened::new(&page.expect("it was kept")) else {
+        return;
+    };
+    let whole = opened.elements("");
+    assert!(drawn_spans(&whole) > 20, "{} spans", drawn_spans(&whole));
+    assert!(text(&whole, "title").starts_with("&lt;/script&gt;&lt;img"));
+    // The character that changes the direction of text is shown as an escape.
+    assert!(text(&whole, "failure-text").ends_with("\\u{202e}"));
+    assert!(text(&whole, "summary").contains("s of virtual time"));
+    assert_eq!(
+        text(&whole, "replay-command"),
+        "onionskin simulate x --seeds 3"
+    );
+    for lane in [
+        "member0:27017",
+        "server member0:27017",
+        "pool member0:27017",
+        "operations",
+    ] {
+        assert!(whole.contains(&format!(">{lane}<")), "no lane {lane}");
+    }
+    assert!(!whole.contains("<img"), "a text has become an element");
+}
+
+#[test]
+fn the_address_of_a_page_selects_a_time_and_a_text() {
+    let report = failed_run();
+    let page = report.page("run", None).expect("it was kept");
+    let Some(opened) = Opened::new(&page) else {
+        return;
+    };
+    let part = opened.elements("from=4900000&to=5600000&filter=StepDown");
+    assert!(
+        text(&part, "matches").contains("1 event match"),
+        "{}",
+        text(&part, "matches")
+    );
+    assert_ne!(text(&part, "window"), text(&opened.elements(""), "window"));
+    let nothing = opened.elements("filter=nosuchtext");
+    assert!(text(&nothing, "matches").starts_with("0 spans and 0 events"));
+    // Values that are no times show the whole run.
+    opened.elements("from=x&to=&selected=span:9999:1&collapsed=nothing");
+}
+
+#[test]
+fn an_empty_run_is_drawn_and_a_screenshot_is_not_empty() {
+    let mut report = failed_run();
+    report.failure = None;
+    report.picture = Some(Box::default());
+    let Some(opened) = Opened::new(&report.page("nothing", None).expect("it was kept")) else {
+        return;
+    };
+    opened.elements("");
+    let page = failed_run().page("run", None).expect("it was kept");
+    let opened = Opened::new(&page).expect("there was a browser");
+    let picture = opened.browser.screenshot(&opened.page, "");
+    let picture = picture.expect("a screenshot");
+    assert!(picture.starts_with(b"\x89PNG"));
+    // A page of one colour has a much smaller picture.
+    assert!(picture.len() > 30_000, "{} bytes", picture.len());
+}
