@@ -1,7 +1,10 @@
 //! The trace of a run: its events in order, each with its virtual time.
 
-use super::picture::{MarkKind, Picture};
-use onionskin_core::{event::Event, time::Instant};
+use super::{
+    picture::{MarkKind, Picture},
+    workload::Ending,
+};
+use onionskin_core::{event::Event, operation::OperationId, time::Instant};
 use onionskin_deployment::deployment::Deployment;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
@@ -46,6 +49,20 @@ impl Trace {
         self.note(now, format_args!("client {client} event {}", event.kind));
         if let Some(picture) = &mut self.picture {
             picture.observe(client, event);
+        }
+    }
+
+    /// Adds the end of an operation to the picture, if no event of the client reports it. No line is
+    /// added.
+    pub fn end_operation(
+        &mut self,
+        now: Instant,
+        client: usize,
+        operation: OperationId,
+        ending: &Ending,
+    ) {
+        if let Some(picture) = &mut self.picture {
+            picture.end_operation(now, client, operation.0, ending);
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Task {
     pub(super) turn: u64,
     /// The running operation and its index in the history.
     pub(super) current: Option<(Step, usize)>,
+    /// The id of the running operation, once the core has told it.
+    operation: Option<OperationId>,
     late_steps: u32,
     /// The number of polls after which the caller abandons its operation, or `None`.
     polls_left: Option<u32>,
@@ -51,6 +53,7 @@ impl Task {
             state: State::Thinking,
             turn: 0,
             current: None,
+            operation: None,
             late_steps: 0,
             polls_left: None,
             absence: None,
@@ -99,6 +102,11 @@ impl Task {
     /// Changes the state and returns the former one.
     pub(super) fn turn_to(&mut self, state: State) -> State {
         self.turn += 1;
+        match &state {
+            State::Waiting(id) => self.operation = Some(*id),
+            State::Exchanging(exchange) => self.operation = Some(exchange.operation()),
+            State::Thinking | State::Done => {}
+        }
         std::mem::replace(&mut self.state, state)
     }
 }
@@ -288,6 +296,10 @@ impl CoreWorld {
         let now = self.now;
         let caller = &mut self.sides[client].tasks[task];
         caller.turn_to(State::Thinking);
+        if let Some(id) = caller.operation.take() {
+            self.trace.end_operation(now, client, id, &ending);
+        }
+        let caller = &mut self.sides[client].tasks[task];
         let Some((step, place)) = caller.current.take() else {
             // The operation is a command whose result does not matter.
             if caller.ends_sessions {

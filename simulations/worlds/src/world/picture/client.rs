@@ -4,7 +4,7 @@ use super::{SpanKind, lane::Lane};
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType},
-    error::ErrorKind,
+    error::{Error, ErrorKind},
     event::{
         CommandEvent, CommandFacts, Event, EventKind, OperationEvent, PoolEvent, SdamEvent,
         SelectionEvent, SelectionFacts,
@@ -84,6 +84,7 @@ impl ClientLanes {
         let number = |facts: &SelectionFacts| facts.operation_id;
         match event {
             SelectionEvent::Started { facts, .. } => {
+                operations.begin_once(at, number(facts), &facts.operation);
                 let text = facts.selector.to_string();
                 operations.enter(at, number(facts), SpanKind::Selecting, text);
             }
@@ -101,7 +102,11 @@ impl ClientLanes {
         match event {
             CommandEvent::Started { facts, .. } => {
                 let connection = facts.driver_connection_id;
-                let text = format!("{} on {} {connection}", facts.name, facts.address);
+                let text = format!(
+                    "{} on {}, connection {connection}",
+                    facts.name, facts.address
+                );
+                self.operations.begin_once(at, number(facts), &facts.name);
                 self.operations
                     .enter(at, number(facts), SpanKind::Exchanging, text);
             }
@@ -122,17 +127,22 @@ impl ClientLanes {
                 self.operations.begin(at, facts.operation_id, text);
             }
             OperationEvent::Ended { facts, failure, .. } => {
-                let text = failure.as_ref().map(|error| format!(": {error}"));
-                let kind = match failure.as_ref().map(|error| error.kind()) {
-                    None => SpanKind::Succeeded,
-                    Some(ErrorKind::Abandoned) => SpanKind::Abandoned,
-                    Some(_) => SpanKind::Failed,
-                };
-                let result = (kind, text.as_deref().unwrap_or_default());
-                self.operations.end(at, facts.operation_id, Some(result));
+                self.end_operation(at, facts.operation_id, failure.as_ref());
             }
             _ => {}
         }
+    }
+
+    /// Ends an operation, if it has not ended.
+    pub(super) fn end_operation(&mut self, at: Instant, number: u64, failure: Option<&Error>) {
+        let text = failure.map(|error| format!(": {error}"));
+        let kind = match failure.map(|error| error.kind()) {
+            None => SpanKind::Succeeded,
+            Some(ErrorKind::Abandoned) => SpanKind::Abandoned,
+            Some(_) => SpanKind::Failed,
+        };
+        let result = (kind, text.as_deref().unwrap_or_default());
+        self.operations.end(at, number, Some(result));
     }
 }
 

@@ -56,6 +56,13 @@ impl Lane {
         self.open.insert(number, open);
     }
 
+    /// As [`begin`](Self::begin), but does nothing if the number has begun.
+    pub(super) fn begin_once(&mut self, at: Instant, number: u64, text: &str) {
+        if !self.open.contains_key(&number) {
+            self.begin(at, number, text.to_owned());
+        }
+    }
+
     /// A phase begins, and the one before it ends. The number must have begun.
     pub(super) fn enter(&mut self, at: Instant, number: u64, kind: SpanKind, text: String) {
         self.leave(at, number);
@@ -67,9 +74,7 @@ impl Lane {
     /// As [`enter`](Self::enter), but begins the number if it has not begun, and does nothing if
     /// the phase has the same kind and text.
     pub(super) fn set(&mut self, at: Instant, number: u64, kind: SpanKind, text: &str) {
-        if !self.open.contains_key(&number) {
-            self.begin(at, number, String::new());
-        }
+        self.begin_once(at, number, "");
         let phase = self.open[&number].phase.as_ref();
         if phase.is_none_or(|(_, known, said)| (*known, said.as_str()) != (kind, text)) {
             self.enter(at, number, kind, text.to_owned());

@@ -18,9 +18,10 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use super::workload::Ending;
 use client::ClientLanes;
 use lane::Lane;
-use onionskin_core::{event::Event, time::Instant};
+use onionskin_core::{error::ErrorKind, event::Event, time::Instant};
 use onionskin_deployment::deployment::{Deployment, MemberState};
 pub(super) use page::Heading;
 use serde::Serialize;
@@ -118,6 +119,24 @@ impl Picture {
             group: format!("client {client}"),
             text: event.kind.to_string(),
         });
+    }
+
+    /// Notes the end of an operation whose client has no events of whole operations. Does nothing
+    /// if an event has reported the end.
+    pub(super) fn end_operation(
+        &mut self,
+        at: Instant,
+        client: usize,
+        operation: u64,
+        ending: &Ending,
+    ) {
+        let failure = match ending {
+            Ending::Acknowledged | Ending::Found(_) => None,
+            Ending::Failed(error) => Some(error.clone()),
+            Ending::Abandoned => Some(ErrorKind::Abandoned.into()),
+        };
+        let client = self.clients.entry(client).or_default();
+        client.end_operation(at, operation, failure.as_ref());
     }
 
     /// Notes a moment that concerns all lanes.
