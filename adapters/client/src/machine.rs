@@ -6,7 +6,7 @@
 //! runtime. Of the adapters, `onionskin-tokio` can run on a machine ([`Placed`]): only tokio's
 //! timers can follow virtual time.
 
-use crate::{Error, Runtime};
+use crate::{Error, Runtime, event::EventListener};
 use futures_io::{AsyncRead, AsyncWrite};
 use std::{
     cell::RefCell,
@@ -56,6 +56,12 @@ pub trait Machine: fmt::Debug + Send + Sync + 'static {
 
     /// Reads a text file of at most `most` bytes.
     fn read_file(&self, path: &Path, most: usize) -> Answer<String>;
+
+    /// Returns an event listener that a client on this machine has besides its own ones. Default:
+    /// none.
+    fn listener(&self) -> Option<EventListener> {
+        None
+    }
 
     /// Returns the time of a monotonic clock, measured from any fixed start. It agrees with the
     /// timers of the runtime.
@@ -220,6 +226,13 @@ impl<R: Runtime> Runtime for Placed<R> {
         match &self.machine {
             None => self.runtime.read_file(path, most).await,
             Some(machine) => machine.read_file(path, most).await,
+        }
+    }
+
+    fn listener(&self) -> Option<EventListener> {
+        match &self.machine {
+            None => self.runtime.listener(),
+            Some(machine) => machine.listener(),
         }
     }
 

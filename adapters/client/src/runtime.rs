@@ -1,6 +1,6 @@
 //! The interface between a client and an async runtime.
 
-use crate::files::read_text;
+use crate::{event::EventListener, files::read_text};
 use futures_channel::oneshot;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
@@ -127,6 +127,13 @@ pub trait Runtime: Send + Sync + 'static {
         let path = path.to_owned();
         self.spawn_thread(move || drop(sender.send(read_text(&path, most))));
         receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
+    }
+
+    /// Returns an event listener that a client on this runtime has besides its own ones. A
+    /// simulation draws its clients with it. A client calls this once, when it is built. Default:
+    /// none.
+    fn listener(&self) -> Option<EventListener> {
+        None
     }
 
     /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. The client calls

@@ -239,6 +239,7 @@ impl<R: Runtime> ClientBuilder<R> {
             warnings.push(warning);
         }
         let environment = environment.unwrap_or_else(environment::environment);
+        listeners.extend(runtime.listener());
         let logged = log.subscriptions(trace::is_collected);
         let mut subscriptions = if listeners.is_empty() {
             logged

@@ -2,8 +2,8 @@
 
 use crate::world::runtime::{Executor, SimRuntime, SimStream};
 use futures_io::{AsyncRead, AsyncWrite};
-use onionskin::Runtime;
-use onionskin_core::time::Instant;
+use onionskin::{Runtime, event::EventListener};
+use onionskin_core::{event::Event, time::Instant};
 use onionskin_tokio::machine::{Answer, Machine, Stream};
 use std::{
     future::Future,
@@ -11,7 +11,10 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -33,17 +36,25 @@ pub(super) struct Shared {
     start: tokio::time::Instant,
     /// Wakes the driver.
     news: Arc<Notify>,
+    /// The number of clients in the picture.
+    drawn_clients: AtomicUsize,
 }
 
 impl Shared {
     pub(super) fn new(executor: Executor) -> Self {
         Self {
+            drawn_clients: AtomicUsize::default(),
             runtime: executor.runtime(CLIENT),
             executor,
             handle: Handle::current(),
             start: tokio::time::Instant::now(),
             news: Arc::default(),
         }
+    }
+
+    fn next_drawn_client(&self) -> Option<usize> {
+        let is_drawn = self.executor.is_drawn();
+        is_drawn.then(|| self.drawn_clients.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(super) const fn executor(&self) -> &Executor {
@@ -56,9 +67,14 @@ impl Shared {
         self.start.elapsed()
     }
 
+    /// Returns the present time of the world.
+    pub(super) fn present(&self) -> Instant {
+        Instant::ZERO + self.now()
+    }
+
     /// Handles everything that is due, and returns the simulated runtime.
     pub(super) fn at_present(&self) -> &SimRuntime {
-        self.executor.advance(Instant::ZERO + self.now());
+        self.executor.advance(self.present());
         &self.runtime
     }
 
@@ -92,7 +108,7 @@ pub(super) fn driver(shared: &Arc<Shared>) -> impl Future<Output = ()> + Send + 
 /// is gone.
 fn advance(shared: &Weak<Shared>) -> Option<Option<Instant>> {
     let shared = shared.upgrade()?;
-    Some(shared.executor.advance(Instant::ZERO + shared.now()))
+    Some(shared.executor.advance(shared.present()))
 }
 
 /// The machine of all clients of a program.
@@ -158,6 +174,16 @@ impl Machine for SimMachine {
     fn read_file(&self, path: &Path, most: usize) -> Answer<String> {
         let path = path.to_owned();
         self.call(move |runtime| async move { runtime.read_file(&path, most).await })
+    }
+
+    fn listener(&self) -> Option<EventListener> {
+        let client = self.shared.next_drawn_client()?;
+        let (shared, start) = (Arc::downgrade(&self.shared), self.shared.now());
+        Some(Arc::new(move |event: &Event| {
+            if let Some(shared) = shared.upgrade() {
+                shared.executor.show(event.at + start, client, &event.kind);
+            }
+        }))
     }
 
     fn now(&self) -> Duration {

@@ -38,14 +38,21 @@ mod tests;
 
 pub use seeds::{SEED, seeds};
 
+/// The environment variable that names a file. Each [`TokioWorld`] writes a page of HTML to it when
+/// it is dropped, which shows the run: members, clients, connections, operations and events. The
+/// page of the last run, which is the one that failed, remains.
+pub const REPORT: &str = "ONIONSKIN_REPORT";
+
 use crate::world::{
+    picture::Heading,
     plan::Disaster,
+    report::{Failure, FailureKind},
     runtime::{Executor, SimRuntime, balancer_address, member_addresses},
 };
 use machine::{Shared, SimMachine};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
 use onionskin_tokio::machine::{Entered, Machine, enter};
-use std::{sync::Arc, time::Duration};
+use std::{env, fs, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// The name of a replica set.
 const SET_NAME: &str = "rs0";
@@ -70,6 +77,9 @@ pub struct TokioWorld {
     shared: Arc<Shared>,
     machine: Arc<SimMachine>,
     uri: String,
+    /// The file to which the page of the run is written at the end.
+    report: Option<PathBuf>,
+    seed: u64,
     /// Dropped with the world, so that later clients run on the real machine.
     _entered: Entered,
 }
@@ -133,6 +143,10 @@ impl TokioWorld {
         drop(tokio::time::sleep(Duration::ZERO));
         let uri = uri(&options);
         let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
+        let report = env::var_os(REPORT).map(PathBuf::from);
+        if report.is_some() {
+            executor.begin_picture();
+        }
         let shared = Arc::new(Shared::new(executor));
         tokio::spawn(machine::driver(&shared));
         let machine = Arc::new(SimMachine::new(shared.clone()));
@@ -141,6 +155,8 @@ impl TokioWorld {
             shared,
             machine,
             uri,
+            report,
+            seed,
             _entered: entered,
         }
     }
@@ -235,6 +251,32 @@ impl TokioWorld {
         self.shared.executor().digest()
     }
 
+    /// From now on the run is drawn, for [`page`](Self::page), with the clients that are created
+    /// from now on. With the environment variable [`REPORT`], each run is drawn from the start.
+    pub fn draw(&self) {
+        self.shared.executor().begin_picture();
+    }
+
+    /// Returns a page of HTML that shows the run until now: the members, and for each client the
+    /// servers as it knows them, its connections, operations and events. The page needs no other
+    /// file. `None` if the run is not drawn.
+    #[must_use]
+    pub fn page(&self) -> Option<String> {
+        self.shared.at_present();
+        let end = self.shared.present();
+        let failure = thread::panicking().then(|| {
+            let text = "the test has panicked; its output has the message";
+            Failure::new(FailureKind::Correctness, end, text)
+        });
+        let heading = Heading {
+            title: &format!("seed {}", self.seed),
+            summary: &format!("{:.1} s of virtual time", end.since_start().as_secs_f64()),
+            replay: None,
+            failure: failure.as_ref(),
+        };
+        Some(self.shared.executor().picture()?.page(heading, end))
+    }
+
     fn strike_member(&self, member: usize, disaster: &Disaster) {
         let members = self.members();
         assert!(
@@ -257,6 +299,12 @@ impl TokioWorld {
 
 impl Drop for TokioWorld {
     fn drop(&mut self) {
+        if let Some(path) = &self.report {
+            match fs::write(path, self.page().unwrap_or_default()) {
+                Ok(()) => eprintln!("report: {}", path.display()),
+                Err(error) => eprintln!("there is no report: {}: {error}", path.display()),
+            }
+        }
         for member in 0..self.members() {
             self.strike(&Disaster::Kill(member));
         }

@@ -192,3 +192,66 @@ fn a_failing_seed_ends_the_test() {
 fn a_run_that_never_ends_fails() {
     seeds(COMMAND, 0..1, |_| std::future::pending());
 }
+
+/// Runs one insert during a step-down. Returns the digest, and the page if the run is drawn.
+async fn drawn(seed: u64, is_drawn: bool) -> ([u8; 32], Option<String>) {
+    let world = TokioWorld::replica_set(seed, 3);
+    if is_drawn {
+        world.draw();
+    }
+    let client = client(&world).await;
+    let order = tokio::spawn(async move { orders(&client).insert_one(doc! { "_id": 1 }).await });
+    world.step_down();
+    order.await.expect("no panic").expect("it is stored");
+    (world.digest(), world.page())
+}
+
+#[test]
+fn the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run() {
+    let results = Mutex::new(Vec::new());
+    for is_drawn in [false, true] {
+        let results = &results;
+        seeds(COMMAND, 3..4, |seed| async move {
+            let found = drawn(seed, is_drawn).await;
+            results.lock().expect("not poisoned").push(found);
+        });
+    }
+    let results = results.into_inner().expect("not poisoned");
+    let [(plain, none), (digest, Some(page))] = &results[..] else {
+        panic!("{} runs", results.len());
+    };
+    assert_eq!(plain, digest);
+    // With the variable, all runs are drawn.
+    assert_eq!(none.is_some(), std::env::var_os(super::REPORT).is_some());
+    for text in [
+        "seed 3",
+        "server member1:27017",
+        "insert on member",
+        "Elected",
+        "StepDown",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn each_world_writes_its_page_to_the_file_of_the_variable() {
+    let file = format!("onionskin-{}.html", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let test =
+        "on_tokio::tests::the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run";
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = command
+        .args(["--exact", "--nocapture", test])
+        .env(super::REPORT, &path);
+    let output = output.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains(&format!("report: {}", path.display())),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(&path).expect("a page");
+    assert!(page.contains("server member1:27017"));
+    std::fs::remove_file(path).expect("it is there");
+}

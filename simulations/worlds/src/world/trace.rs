@@ -1,10 +1,15 @@
 //! The trace of a run: its events in order, each with its virtual time.
 
 use super::{
+    options::WorldOptions,
     picture::{MarkKind, Picture},
     workload::Ending,
 };
-use onionskin_core::{event::Event, operation::OperationId, time::Instant};
+use onionskin_core::{
+    event::{Event, EventKind},
+    operation::OperationId,
+    time::Instant,
+};
 use onionskin_deployment::deployment::Deployment;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
@@ -37,18 +42,32 @@ impl Trace {
         }
     }
 
-    /// Returns the trace with an empty picture if `keep` is true.
-    #[must_use]
-    pub fn with_picture(mut self, keep: bool) -> Self {
-        self.picture = keep.then(Box::default);
-        self
+    /// Creates an empty trace that keeps what these options say.
+    pub(super) fn of(options: &WorldOptions) -> Self {
+        let mut trace = Self::new(options.keep_trace);
+        if options.keep_picture {
+            trace.begin_picture();
+        }
+        trace
+    }
+
+    /// From now on the run is drawn.
+    pub fn begin_picture(&mut self) {
+        self.picture = Some(Box::default());
     }
 
     /// Adds an event of a client.
     pub fn observe(&mut self, now: Instant, client: usize, event: &Event) {
         self.note(now, format_args!("client {client} event {}", event.kind));
         if let Some(picture) = &mut self.picture {
-            picture.observe(client, event);
+            picture.observe(event.at, client, &event.kind);
+        }
+    }
+
+    /// Adds an event of a client to the picture. No line is added.
+    pub fn show(&mut self, at: Instant, client: usize, event: &EventKind) {
+        if let Some(picture) = &mut self.picture {
+            picture.observe(at, client, event);
         }
     }
 
@@ -81,11 +100,14 @@ impl Trace {
         }
     }
 
-    /// Takes the picture of a run that ends now.
-    pub fn take_picture(&mut self, now: Instant) -> Option<Box<Picture>> {
-        let mut picture = self.picture.take()?;
-        picture.finish(now);
-        Some(picture)
+    /// Returns the picture, if the run is drawn.
+    pub const fn picture(&self) -> Option<&Box<Picture>> {
+        self.picture.as_ref()
+    }
+
+    /// Takes the picture.
+    pub fn take_picture(&mut self) -> Option<Box<Picture>> {
+        self.picture.take()
     }
 
     /// Adds a line.

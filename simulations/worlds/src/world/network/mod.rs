@@ -317,6 +317,11 @@ impl Network {
         self.forget_if_unused(id);
     }
 
+    /// Adds the states of the members to the picture.
+    pub fn show(&self, now: Instant, trace: &mut Trace) {
+        trace.see_members(now, &self.deployment);
+    }
+
     /// Carries out the outputs of the deployment.
     fn pump(&mut self, now: Instant, trace: &mut Trace) {
         loop {
@@ -324,8 +329,7 @@ impl Network {
                 self.transfer(now, LinkId(conn.0), Towards::Client, &bytes, trace);
             }
             let Some(action) = self.deployment.poll_action() else {
-                trace.see_members(now, &self.deployment);
-                return;
+                return self.show(now, trace);
             };
             match action {
                 Action::Close(conn) => {

@@ -6,7 +6,7 @@ use onionskin_core::{
     description::{ServerDescription, ServerType},
     error::{Error, ErrorKind},
     event::{
-        CommandEvent, CommandFacts, Event, EventKind, OperationEvent, PoolEvent, SdamEvent,
+        CommandEvent, CommandFacts, EventKind, OperationEvent, PoolEvent, SdamEvent,
         SelectionEvent, SelectionFacts,
     },
     time::Instant,
@@ -24,9 +24,8 @@ pub(super) struct ClientLanes {
 
 impl ClientLanes {
     /// Notes the next event of the client.
-    pub(super) fn observe(&mut self, event: &Event) {
-        let at = event.at;
-        match &event.kind {
+    pub(super) fn observe(&mut self, at: Instant, event: &EventKind) {
+        match event {
             EventKind::Sdam(event) => self.on_server(at, event),
             EventKind::Pool(event) => {
                 let pool = self.pools.entry(event.address().clone()).or_default();

@@ -21,9 +21,9 @@ mod tests;
 use super::workload::Ending;
 use client::ClientLanes;
 use lane::Lane;
-use onionskin_core::{error::ErrorKind, event::Event, time::Instant};
+use onionskin_core::{error::ErrorKind, event::EventKind, time::Instant};
 use onionskin_deployment::deployment::{Deployment, MemberState};
-pub(super) use page::Heading;
+pub(crate) use page::Heading;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -108,16 +108,17 @@ enum SpanKind {
 
 impl Picture {
     /// Notes an event of a client. The events of one client must come in their order.
-    pub fn observe(&mut self, client: usize, event: &Event) {
-        self.clients.entry(client).or_default().observe(event);
+    pub fn observe(&mut self, at: Instant, client: usize, event: &EventKind) {
+        let lanes = self.clients.entry(client).or_default();
+        lanes.observe(at, event);
         if self.events.len() >= MAX_EVENTS {
             self.missing_events += 1;
             return;
         }
         self.events.push(Note {
-            at: at_micros(event.at),
+            at: at_micros(at),
             group: format!("client {client}"),
-            text: event.kind.to_string(),
+            text: event.to_string(),
         });
     }
 

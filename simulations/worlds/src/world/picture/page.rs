@@ -11,12 +11,12 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// The texts at the top of a page.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::world) struct Heading<'a> {
-    pub(in crate::world) title: &'a str,
-    pub(in crate::world) summary: &'a str,
+pub(crate) struct Heading<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) summary: &'a str,
     /// The command that repeats the run.
-    pub(in crate::world) replay: Option<&'a str>,
-    pub(in crate::world) failure: Option<&'a Failure>,
+    pub(crate) replay: Option<&'a str>,
+    pub(crate) failure: Option<&'a Failure>,
 }
 
 /// The data of a page, as its script reads them.
@@ -49,7 +49,13 @@ struct DrawnLane<'a> {
 
 impl Picture {
     /// Returns the page of a run that ended at this time.
-    pub(in crate::world) fn page(&self, heading: Heading<'_>, end: Instant) -> String {
+    pub(crate) fn page(&self, heading: Heading<'_>, end: Instant) -> String {
+        let mut ended = self.clone();
+        ended.finish(end);
+        ended.write(heading, end)
+    }
+
+    fn write(&self, heading: Heading<'_>, end: Instant) -> String {
         let members = self.members.values();
         let members = members.map(|(name, lane)| ("Deployment".to_owned(), name.clone(), lane));
         let clients = self.clients.iter().flat_map(|(number, client)| {

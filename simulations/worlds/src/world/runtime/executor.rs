@@ -7,6 +7,7 @@ use crate::world::{
     check::EventCheckers,
     network::{Incoming, LinkId, Network},
     options::{Rates, WorldOptions, index, world_seed},
+    picture::Picture,
     plan::Disaster,
     report::{Failure, FailureKind},
     scenario::Span,
@@ -16,7 +17,7 @@ use crate::world::{
 };
 use onionskin_core::{
     address::Address,
-    event::Event,
+    event::{Event, EventKind},
     random::Random,
     time::{Instant, earliest},
 };
@@ -296,7 +297,7 @@ impl Executor {
             routes: Routes::default(),
             rates: options.rates,
             random,
-            trace: Trace::new(options.keep_trace).with_picture(options.keep_picture),
+            trace: Trace::of(options),
             history: History::default(),
             checkers: Vec::new(),
             failure: None,
@@ -447,6 +448,30 @@ impl Executor {
                 Err(Failure::new(FailureKind::Liveness, state.now, message))
             }
         }
+    }
+
+    /// From now on the run is drawn.
+    pub fn begin_picture(&self) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        state.trace.begin_picture();
+        state.network.show(state.now, &mut state.trace);
+    }
+
+    /// True if the run is drawn.
+    pub fn is_drawn(&self) -> bool {
+        self.shared.lock().trace.picture().is_some()
+    }
+
+    /// Returns the picture of the run until now; `None` if it is not drawn.
+    #[must_use]
+    pub fn picture(&self) -> Option<Box<Picture>> {
+        self.shared.lock().trace.picture().cloned()
+    }
+
+    /// Adds an event of a client to the picture.
+    pub fn show(&self, at: Instant, client: usize, event: &EventKind) {
+        self.shared.lock().trace.show(at, client, event);
     }
 
     /// Returns the digest of the trace so far.
