@@ -101,8 +101,8 @@ impl Trace {
     }
 
     /// Returns the picture, if the run is drawn.
-    pub const fn picture(&self) -> Option<&Box<Picture>> {
-        self.picture.as_ref()
+    pub fn picture(&self) -> Option<&Picture> {
+        self.picture.as_deref()
     }
 
     /// Takes the picture.

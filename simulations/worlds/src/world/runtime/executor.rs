@@ -465,7 +465,7 @@ impl Executor {
 
     /// Returns the picture of the run until now; `None` if it is not drawn.
     #[must_use]
-    pub fn picture(&self) -> Option<Box<Picture>> {
+    pub fn picture(&self) -> Option<Picture> {
         self.shared.lock().trace.picture().cloned()
     }
 
