@@ -188,12 +188,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     });
     bar.finish_and_clear();
     if verdict.failures.total() > PRINTED_FAILURES {
-        let seeds = verdict
-            .failed_runs
-            .iter()
-            .map(|failed| failed.seed.to_string());
-        let seeds: Vec<String> = seeds.collect();
-        tell(&format!("the lowest failed seeds: {}\n", seeds.join(", ")));
+        tell_failed_seeds(&verdict);
     }
     print(&match arguments.json {
         true => serde_json::to_string(&verdict)? + "\n",
@@ -214,6 +209,12 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         }
     }
     Ok(exit_code(&verdict))
+}
+
+fn tell_failed_seeds(verdict: &Verdict) {
+    let failed = verdict.failed_runs.iter();
+    let seeds: Vec<String> = failed.map(|failed| failed.seed.to_string()).collect();
+    tell(&format!("the lowest failed seeds: {}\n", seeds.join(", ")));
 }
 
 /// Prints to the standard output. A reader that has gone is no error.
