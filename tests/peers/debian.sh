@@ -29,8 +29,8 @@ flock 9
 program=$PWD/target/$program_name
 root=$PWD/target/root/$program_name
 
-# Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH. libpulse0 keeps a library in
-# a directory of its own.
+# Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH. libpulse0 keeps a library
+# in a directory of its own.
 libraries() {
     printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib \
         "$root"/usr/lib/*-linux-gnu/pulseaudio

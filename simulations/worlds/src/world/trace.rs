@@ -71,8 +71,8 @@ impl Trace {
         }
     }
 
-    /// Adds the end of an operation to the picture, if no event of the client reports it. No line is
-    /// added.
+    /// Adds the end of an operation to the picture, if no event of the client reports it. No line
+    /// is added.
     pub fn end_operation(
         &mut self,
         now: Instant,

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 /// The largest number of events in a picture. Later events are counted and not listed.
 const MAX_EVENTS: usize = 100_000;
 
-/// What happened in a run. It grows by one event at a time, and keeps a bounded number of them.
+/// The events of a run and their lanes. Keeps a bounded number of them.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
     /// The members by their number, each with its address.
@@ -81,7 +81,8 @@ struct Note {
     text: String,
 }
 
-/// What something does during a span of time.
+/// The kind of a span: the state of a server or of a connection, or a phase or the result of an
+/// operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum SpanKind {
