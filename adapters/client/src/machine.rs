@@ -57,8 +57,8 @@ pub trait Machine: fmt::Debug + Send + Sync + 'static {
     /// Reads a text file of at most `most` bytes.
     fn read_file(&self, path: &Path, most: usize) -> Answer<String>;
 
-    /// Returns an event listener that a client on this machine has besides its own ones. Default:
-    /// none.
+    /// Returns a listener for the events of a client on this machine, besides the listeners of the
+    /// client's builder. Default: none.
     fn listener(&self) -> Option<EventListener> {
         None
     }

@@ -129,9 +129,9 @@ pub trait Runtime: Send + Sync + 'static {
         receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
     }
 
-    /// Returns an event listener that a client on this runtime has besides its own ones. A
-    /// simulation draws its clients with it. A client calls this once, when it is built. Default:
-    /// none.
+    /// Returns a listener for the events of a client on this runtime, besides the listeners of the
+    /// client's builder. With it a simulation observes the clients that run in it. A client calls
+    /// this method once, when it is built. Default: none.
     fn listener(&self) -> Option<EventListener> {
         None
     }

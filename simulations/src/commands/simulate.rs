@@ -66,7 +66,8 @@ pub(crate) struct Simulate {
     /// Print each step of the run. Only with one seed.
     #[arg(long, conflicts_with_all = ["json", "shard", "jobs", "seconds", "until_failure"])]
     trace: bool,
-    /// Write a page of HTML that shows the first failed run, or without a failure the first run.
+    /// Write a page of HTML that shows the first failed run, or without a failure the first run. A
+    /// run that panicked has none.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// End with the first failed seed, look for a smaller scenario with which it still fails in the
@@ -153,6 +154,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     if arguments.trace {
         return trace(arguments, way, name, scenario);
     }
+    let page = open_page(arguments)?;
     keep_panics();
     let jobs = match arguments.jobs {
         Some(jobs) => jobs,
@@ -194,10 +196,10 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         true => serde_json::to_string(&verdict)? + "\n",
         false => verdict.summary(began.elapsed()) + "\n",
     })?;
-    if let Some(path) = &arguments.report {
-        let shown = verdict.failed_runs.first();
-        let seed = shown.map_or(verdict.task.first, |failed| failed.seed);
-        write_page(path, name, &run_keeping(seed, way, scenario, keep_picture))?;
+    let failed = verdict.failed_runs.first().map(|failed| failed.seed);
+    if let Some((page, seed)) = page.zip(failed.or_else(|| sweep.first())) {
+        let run = run_keeping(seed, way, scenario, |options| options.keep_picture = true);
+        page.write(name, &run);
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         tell("Looking for a smaller scenario.");
@@ -238,12 +240,13 @@ fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io:
         let text = "`--trace` needs one seed, as in `--seeds 7`";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
+    let page = open_page(arguments)?;
     let run = run_keeping(seed, way, scenario, |options| {
         options.keep_trace = true;
-        options.keep_picture = arguments.report.is_some();
+        options.keep_picture = page.is_some();
     });
-    if let Some(path) = &arguments.report {
-        write_page(path, name, &run)?;
+    if let Some(page) = page {
+        page.write(name, &run);
     }
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
@@ -293,28 +296,45 @@ fn read(path: &Path) -> io::Result<Verdict> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-fn keep_picture(options: &mut WorldOptions) {
-    options.keep_picture = true;
+/// The file of `--report`.
+struct Page<'a> {
+    path: &'a Path,
+    file: fs::File,
 }
 
-/// Writes the page of a run, and prints its path. A run that panicked or that could not begin has
-/// no page.
-fn write_page(path: &Path, name: &str, run: &Result<Report, String>) -> io::Result<()> {
-    let page = run.as_ref().ok().and_then(|report| {
-        let Report { seed, way, .. } = report;
-        let title = format!("{name}, seed {seed}, {way}");
-        report.page(&title, Some(&command(name, *seed, *way)))
-    });
-    let Some(page) = page else {
-        tell("There is no report: the run has panicked, or could not begin.\n");
-        return Ok(());
+/// Creates the file of `--report` before the runs, so that a wrong path ends the command at once,
+/// and so that no page of an earlier command remains.
+fn open_page(arguments: &Simulate) -> io::Result<Option<Page<'_>>> {
+    let Some(path) = arguments.report.as_deref() else {
+        return Ok(None);
     };
-    fs::write(path, page).map_err(|error| {
-        let text = format!("{}: {error}", path.display());
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    })?;
-    tell(&format!("report: {}\n", path.display()));
-    Ok(())
+    match fs::File::create(path) {
+        Ok(file) => Ok(Some(Page { path, file })),
+        Err(error) => {
+            let text = format!("{}: {error}", path.display());
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+    }
+}
+
+impl Page<'_> {
+    /// Writes the page of a run, and prints its path or the reason why there is none. A run that
+    /// panicked or that could not begin has no page.
+    fn write(mut self, name: &str, run: &Result<Report, String>) {
+        let page = run.as_ref().ok().and_then(|report| {
+            let Report { seed, way, .. } = report;
+            let title = format!("{name}, seed {seed}, {way}");
+            report.page(&title, Some(&command(name, *seed, *way)))
+        });
+        let path = self.path.display();
+        tell(
+            &match page.map(|page| self.file.write_all(page.as_bytes())) {
+                Some(Ok(())) => format!("report: {path}\n"),
+                Some(Err(error)) => format!("there is no report: {path}: {error}\n"),
+                None => "there is no report: the run has panicked, or could not begin\n".to_owned(),
+            },
+        );
+    }
 }
 
 /// Returns the line about the command that repeats the run of a seed.

@@ -43,6 +43,22 @@ impl Sweep {
         below(self.seeds.end.max(self.seeds.start)) - below(self.seeds.start)
     }
 
+    /// Returns the first seed of this shard; `None` if it has none.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        (self.count() > 0).then(|| self.seeds.start + self.to_first())
+    }
+
+    /// Returns the distance from the first seed of all shards to the first one of this shard.
+    const fn to_first(&self) -> u64 {
+        let (place, count) = self.shard;
+        let rest = self.seeds.start % count;
+        match place.checked_sub(rest) {
+            Some(distance) => distance,
+            None => count - (rest - place),
+        }
+    }
+
     /// Runs the seeds. `observe` is called after each run, in one thread at a time.
     pub fn run(
         &self,
@@ -51,13 +67,7 @@ impl Sweep {
         verdict: Verdict,
         observe: impl Fn(&Verdict, u64, &Result<Report, String>) + Sync,
     ) -> Verdict {
-        let (place, count) = self.shard;
-        let rest = self.seeds.start % count;
-        // The distance from the first seed to the first one of this shard.
-        let to_first = match place.checked_sub(rest) {
-            Some(distance) => distance,
-            None => count - (rest - place),
-        };
+        let first = self.seeds.start + self.to_first();
         let next = AtomicU64::new(0);
         let is_over = AtomicBool::new(false);
         let began = Instant::now();
@@ -70,7 +80,7 @@ impl Sweep {
                 if turn >= self.count() {
                     break;
                 }
-                let seed = self.seeds.start + to_first + turn * count;
+                let seed = first + turn * self.shard.1;
                 let run = run(seed, way, scenario);
                 let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
                 verdict.add(seed, &run);

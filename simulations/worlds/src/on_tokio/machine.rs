@@ -53,8 +53,8 @@ impl Shared {
     }
 
     fn next_drawn_client(&self) -> Option<usize> {
-        let is_drawn = self.executor.is_drawn();
-        is_drawn.then(|| self.drawn_clients.fetch_add(1, Ordering::Relaxed))
+        let has_picture = self.executor.has_picture();
+        has_picture.then(|| self.drawn_clients.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(super) const fn executor(&self) -> &Executor {

@@ -38,9 +38,10 @@ mod tests;
 
 pub use seeds::{SEED, seeds};
 
-/// The environment variable that names a file. Each [`TokioWorld`] writes a page of HTML to it when
-/// it is dropped, which shows the run: members, clients, connections, operations and events. The
-/// page of the last run, which is the one that failed, remains.
+/// The environment variable that names a file, from the directory of the test's package. Each
+/// [`TokioWorld`] writes a page of HTML to it when it is dropped, which shows the run: members,
+/// clients, connections, operations and events. The page of the last run of the process remains, or
+/// that of the last run that has panicked.
 pub const REPORT: &str = "ONIONSKIN_REPORT";
 
 use crate::world::{
@@ -52,7 +53,13 @@ use crate::world::{
 use machine::{Shared, SimMachine};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
 use onionskin_tokio::machine::{Entered, Machine, enter};
-use std::{env, fs, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    env, fs,
+    path::{self, Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
 
 /// The name of a replica set.
 const SET_NAME: &str = "rs0";
@@ -145,7 +152,7 @@ impl TokioWorld {
         let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
         let report = env::var_os(REPORT).map(PathBuf::from);
         if report.is_some() {
-            executor.begin_picture();
+            executor.keep_picture();
         }
         let shared = Arc::new(Shared::new(executor));
         tokio::spawn(machine::driver(&shared));
@@ -251,15 +258,16 @@ impl TokioWorld {
         self.shared.executor().digest()
     }
 
-    /// From now on the run is drawn, for [`page`](Self::page), with the clients that are created
-    /// from now on. With the environment variable [`REPORT`], each run is drawn from the start.
-    pub fn draw(&self) {
-        self.shared.executor().begin_picture();
+    /// Keeps a picture of the run from now on, for [`page`](Self::page). It shows the clients that
+    /// are created from now on. With the environment variable [`REPORT`], each world keeps a
+    /// picture from its start.
+    pub fn keep_picture(&self) {
+        self.shared.executor().keep_picture();
     }
 
     /// Returns a page of HTML that shows the run until now: the members, and for each client the
     /// servers as it knows them, its connections, operations and events. The page needs no other
-    /// file. `None` if the run is not drawn.
+    /// file. `None` if the world keeps no picture.
     #[must_use]
     pub fn page(&self) -> Option<String> {
         self.shared.at_present();
@@ -275,6 +283,21 @@ impl TokioWorld {
             failure: failure.as_ref(),
         };
         Some(self.shared.executor().picture()?.page(heading, end))
+    }
+
+    fn write_page(&self, path: &Path) {
+        /// True once the file has the page of a run that has panicked.
+        static HAS_FAILED: Mutex<bool> = Mutex::new(false);
+        let mut has_failed = HAS_FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_failed && !thread::panicking() {
+            return;
+        }
+        *has_failed = thread::panicking();
+        let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match fs::write(&path, self.page().unwrap_or_default()) {
+            Ok(()) => eprintln!("report: {}", path.display()),
+            Err(error) => eprintln!("there is no report: {}: {error}", path.display()),
+        }
     }
 
     fn strike_member(&self, member: usize, disaster: &Disaster) {
@@ -300,10 +323,7 @@ impl TokioWorld {
 impl Drop for TokioWorld {
     fn drop(&mut self) {
         if let Some(path) = &self.report {
-            match fs::write(path, self.page().unwrap_or_default()) {
-                Ok(()) => eprintln!("report: {}", path.display()),
-                Err(error) => eprintln!("there is no report: {}: {error}", path.display()),
-            }
+            self.write_page(path);
         }
         for member in 0..self.members() {
             self.strike(&Disaster::Kill(member));

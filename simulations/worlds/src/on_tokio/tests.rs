@@ -193,11 +193,11 @@ fn a_run_that_never_ends_fails() {
     seeds(COMMAND, 0..1, |_| std::future::pending());
 }
 
-/// Runs one insert during a step-down. Returns the digest, and the page if the run is drawn.
-async fn drawn(seed: u64, is_drawn: bool) -> ([u8; 32], Option<String>) {
+/// Runs one insert during a step-down. Returns the digest, and the page if there is a picture.
+async fn one_order(seed: u64, has_picture: bool) -> ([u8; 32], Option<String>) {
     let world = TokioWorld::replica_set(seed, 3);
-    if is_drawn {
-        world.draw();
+    if has_picture {
+        world.keep_picture();
     }
     let client = client(&world).await;
     let order = tokio::spawn(async move { orders(&client).insert_one(doc! { "_id": 1 }).await });
@@ -207,12 +207,12 @@ async fn drawn(seed: u64, is_drawn: bool) -> ([u8; 32], Option<String>) {
 }
 
 #[test]
-fn the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run() {
+fn a_picture_shows_the_clients_and_does_not_change_the_run() {
     let results = Mutex::new(Vec::new());
-    for is_drawn in [false, true] {
+    for has_picture in [false, true] {
         let results = &results;
         seeds(COMMAND, 3..4, |seed| async move {
-            let found = drawn(seed, is_drawn).await;
+            let found = one_order(seed, has_picture).await;
             results.lock().expect("not poisoned").push(found);
         });
     }
@@ -221,7 +221,7 @@ fn the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run() {
         panic!("{} runs", results.len());
     };
     assert_eq!(plain, digest);
-    // With the variable, all runs are drawn.
+    // With the variable, all worlds keep a picture.
     assert_eq!(none.is_some(), std::env::var_os(super::REPORT).is_some());
     for text in [
         "seed 3",
@@ -238,8 +238,7 @@ fn the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run() {
 fn each_world_writes_its_page_to_the_file_of_the_variable() {
     let file = format!("onionskin-{}.html", std::process::id());
     let path = std::env::temp_dir().join(file);
-    let test =
-        "on_tokio::tests::the_page_of_a_run_has_its_clients_and_drawing_does_not_change_the_run";
+    let test = "on_tokio::tests::a_picture_shows_the_clients_and_does_not_change_the_run";
     let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
     let output = command
         .args(["--exact", "--nocapture", test])

@@ -142,9 +142,9 @@ impl Report {
         let heading = Heading {
             title,
             summary: &format!(
-                "{:.1} s of virtual time, {}",
+                "operations of callers: {}; {:.1} s of virtual time",
+                self.tally,
                 self.simulated.as_secs_f64(),
-                self.tally
             ),
             replay,
             failure: self.failure.as_ref(),

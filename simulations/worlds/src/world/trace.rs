@@ -46,14 +46,14 @@ impl Trace {
     pub(super) fn of(options: &WorldOptions) -> Self {
         let mut trace = Self::new(options.keep_trace);
         if options.keep_picture {
-            trace.begin_picture();
+            trace.keep_picture();
         }
         trace
     }
 
-    /// From now on the run is drawn.
-    pub fn begin_picture(&mut self) {
-        self.picture = Some(Box::default());
+    /// Keeps a picture from now on, if it did not before.
+    pub fn keep_picture(&mut self) {
+        self.picture.get_or_insert_default();
     }
 
     /// Adds an event of a client.
@@ -100,14 +100,16 @@ impl Trace {
         }
     }
 
-    /// Returns the picture, if the run is drawn.
+    /// Returns the picture, if the trace keeps one.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_deref()
     }
 
-    /// Takes the picture.
-    pub fn take_picture(&mut self) -> Option<Box<Picture>> {
-        self.picture.take()
+    /// Takes the picture of a run that ends now.
+    pub fn take_picture(&mut self, now: Instant) -> Option<Box<Picture>> {
+        let mut picture = self.picture.take()?;
+        picture.finish(now);
+        Some(picture)
     }
 
     /// Adds a line.

@@ -169,6 +169,7 @@ impl CoreWorld {
     /// Runs the world to its end, and returns the report.
     #[must_use]
     pub fn run(mut self) -> Report {
+        self.network.show(self.now, &mut self.trace);
         for client in 0..self.sides.len() {
             let now = self.now;
             self.sides[client].core.open(now);
@@ -211,7 +212,7 @@ impl CoreWorld {
             steps: self.steps,
             tally: Tally::of(&self.history),
             digest: self.trace.digest(),
-            picture: self.trace.take_picture(),
+            picture: self.trace.take_picture(self.now),
             trace: self.trace.into_text(),
             failure: self.failure,
             options: self.options,

@@ -1,6 +1,6 @@
 //! The faults of connections, and the effects of disasters.
 
-use super::{Incoming, LinkId, Network, Parcel, Towards};
+use super::{Incoming, Link, LinkId, Network, Parcel, Towards};
 use crate::world::{options::Rates, picture::MarkKind, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
 use std::{fmt, time::Duration};
@@ -102,13 +102,22 @@ impl Network {
     }
 
     fn note_fault(&self, now: Instant, id: LinkId, trace: &mut Trace, what: fmt::Arguments<'_>) {
-        let ends = self.links.get(&id).map(|link| (link.client, link.member));
-        let (client, member) = ends.unwrap_or_default();
-        trace.mark(
-            now,
-            MarkKind::Fault,
-            format_args!("link {} of client {client} to member {member} {what}", id.0),
-        );
+        let number = id.0;
+        let link = self.links.get(&id);
+        let to_member = link.filter(|link| self.listening.len() > link.member);
+        match (to_member, link) {
+            (Some(Link { client, member, .. }), _) => trace.mark(
+                now,
+                MarkKind::Fault,
+                format_args!("link {number} of client {client} to member {member} {what}"),
+            ),
+            (None, Some(Link { client, .. })) => trace.mark(
+                now,
+                MarkKind::Fault,
+                format_args!("link {number} of client {client} {what}"),
+            ),
+            (None, None) => trace.mark(now, MarkKind::Fault, format_args!("link {number} {what}")),
+        }
     }
 
     /// Sends a reset to the client, and the end of the connection to the member.

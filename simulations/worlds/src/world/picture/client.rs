@@ -34,6 +34,11 @@ impl ClientLanes {
             EventKind::Selection(event) => self.on_selection(at, event),
             EventKind::Command(event) => self.on_command(at, event),
             EventKind::Operation(event) => self.on_operation(at, event),
+            // The dropped events may have been the ends of operations and connections.
+            EventKind::Dropped { .. } => {
+                self.operations.finish(at);
+                self.pools.values_mut().for_each(|pool| pool.finish(at));
+            }
             _ => {}
         }
     }

@@ -3,9 +3,9 @@
 use super::{SpanKind, at_micros};
 use onionskin_core::time::Instant;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// The largest number of spans in a lane. Later spans are counted and not drawn.
+/// The largest number of spans in a lane. Before that, the earliest spans are dropped and counted.
 const MAX_SPANS: usize = 100_000;
 
 /// A time with a kind and a text.
@@ -18,7 +18,7 @@ pub(super) struct Span {
     text: String,
 }
 
-/// Something in a row that is not over yet.
+/// An operation, a connection or a server that is not over yet.
 #[derive(Clone, Debug)]
 struct Open {
     row: usize,
@@ -28,18 +28,18 @@ struct Open {
     phase: Option<(Instant, SpanKind, String)>,
 }
 
-/// Rows of spans. Each row has one thing at a time, which has a number: a connection, an
-/// operation, or a server.
+/// Rows of spans. Each row has one number at a time: the number of a connection or of an operation,
+/// or 0 for a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     open: BTreeMap<u64, Open>,
     is_taken: Vec<bool>,
-    spans: Vec<Span>,
+    spans: VecDeque<Span>,
     missing: u64,
 }
 
 impl Lane {
-    /// Something begins, in the first free row.
+    /// Begins a number, in the first free row.
     pub(super) fn begin(&mut self, at: Instant, number: u64, text: String) {
         self.end(at, number, None);
         let row = self.is_taken.iter().position(|is_taken| !is_taken);
@@ -63,7 +63,7 @@ impl Lane {
         }
     }
 
-    /// A phase begins, and the one before it ends. The number must have begun.
+    /// Begins a phase, and ends the one before it. The number must have begun.
     pub(super) fn enter(&mut self, at: Instant, number: u64, kind: SpanKind, text: String) {
         self.leave(at, number);
         if let Some(open) = self.open.get_mut(&number) {
@@ -81,18 +81,20 @@ impl Lane {
         }
     }
 
-    /// The present phase ends.
+    /// Ends the present phase.
     pub(super) fn leave(&mut self, at: Instant, number: u64) {
         if let Some(open) = self.open.get_mut(&number)
             && let Some((from, kind, text)) = open.phase.take()
+            // After most commands that fail, the operation ends or goes on at once.
+            && (kind, from) != (SpanKind::Backoff, at)
         {
             let row = open.row;
             self.push(from, at, row, kind, text);
         }
     }
 
-    /// Something ends, and its row is free. With a kind and a text, a span over its whole time is
-    /// added.
+    /// Ends a number, so that its row is free. With a kind and a text, a span over its whole time
+    /// is added.
     pub(super) fn end(&mut self, at: Instant, number: u64, result: Option<(SpanKind, &str)>) {
         self.leave(at, number);
         let Some(open) = self.open.remove(&number) else {
@@ -105,7 +107,7 @@ impl Lane {
         }
     }
 
-    /// Ends everything.
+    /// Ends all numbers.
     pub(super) fn finish(&mut self, at: Instant) {
         while let Some((&number, _)) = self.open.first_key_value() {
             self.end(at, number, None);
@@ -116,11 +118,11 @@ impl Lane {
         self.is_taken.len()
     }
 
-    pub(super) fn spans(&self) -> &[Span] {
+    pub(super) const fn spans(&self) -> &VecDeque<Span> {
         &self.spans
     }
 
-    /// Returns the number of spans that the lane did not keep.
+    /// Returns the number of spans that the lane has dropped.
     pub(super) const fn missing(&self) -> u64 {
         self.missing
     }
@@ -128,9 +130,9 @@ impl Lane {
     fn push(&mut self, from: Instant, to: Instant, row: usize, kind: SpanKind, text: String) {
         if self.spans.len() >= MAX_SPANS {
             self.missing += 1;
-            return;
+            self.spans.pop_front();
         }
-        self.spans.push(Span {
+        self.spans.push_back(Span {
             from: at_micros(from),
             to: at_micros(to),
             row,
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_one_thing_at_a_time() {
+    fn a_row_has_one_number_at_a_time() {
         let mut lane = Lane::default();
         lane.begin(at(0), 7, "find".to_owned());
         lane.begin(at(1), 8, "ping".to_owned());
@@ -168,7 +170,7 @@ mod tests {
             text: text.to_owned(),
         };
         assert_eq!(
-            lane.spans(),
+            *lane.spans(),
             [
                 span(2, 3, 0, SpanKind::Selecting, ""),
                 span(3, 5, 0, SpanKind::Waiting, ""),
@@ -199,5 +201,6 @@ mod tests {
         }
         lane.finish(at(MAX_SPANS as u64 + 5));
         assert_eq!((lane.spans().len(), lane.missing()), (MAX_SPANS, 5));
+        assert_eq!(lane.spans()[0].from, 5, "the end of the run is kept");
     }
 }

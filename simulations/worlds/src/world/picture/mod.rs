@@ -25,10 +25,14 @@ use onionskin_core::{error::ErrorKind, event::EventKind, time::Instant};
 use onionskin_deployment::deployment::{Deployment, MemberState};
 pub(crate) use page::Heading;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// The largest number of events in a picture. Later events are counted and not listed.
+/// The largest numbers of events and of marks in a picture. Before that, the earliest are dropped
+/// and counted.
 const MAX_EVENTS: usize = 100_000;
+
+/// The largest length of a text, in characters.
+const MAX_CHARS: usize = 2_000;
 
 /// The events of a run and their lanes. Keeps a bounded number of them.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +40,8 @@ pub struct Picture {
     /// The members by their number, each with its address.
     members: BTreeMap<usize, (String, Lane)>,
     clients: BTreeMap<usize, ClientLanes>,
-    marks: Vec<Mark>,
-    events: Vec<Note>,
+    marks: VecDeque<Mark>,
+    events: VecDeque<Note>,
     missing_events: u64,
 }
 
@@ -114,12 +118,12 @@ impl Picture {
         lanes.observe(at, event);
         if self.events.len() >= MAX_EVENTS {
             self.missing_events += 1;
-            return;
+            self.events.pop_front();
         }
-        self.events.push(Note {
+        self.events.push_back(Note {
             at: at_micros(at),
             group: format!("client {client}"),
-            text: event.to_string(),
+            text: cut(event.to_string()),
         });
     }
 
@@ -145,10 +149,10 @@ impl Picture {
     pub fn mark(&mut self, at: Instant, kind: MarkKind, text: String) {
         if self.marks.len() >= MAX_EVENTS {
             self.missing_events += 1;
-            return;
+            self.marks.pop_front();
         }
         let at = at_micros(at);
-        self.marks.push(Mark { at, kind, text });
+        self.marks.push_back(Mark { at, kind, text });
     }
 
     /// Notes the states of all members.
@@ -184,6 +188,15 @@ impl Picture {
             client.finish(at);
         }
     }
+}
+
+/// Returns the beginning of a long text.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Returns a time in microseconds since the start of the run.

@@ -34,6 +34,8 @@ const OPERATION_ROW = 15;
 const CONNECTION_ROW = 11;
 const LANE_MARGIN = 3;
 const RESULT_HEIGHT = 3;
+// Lines of faults and members over the lanes. With more of them, the lanes could not be seen.
+const MAX_WEAK_LINES = 200;
 // Opacity of what does not match the filter.
 const DIMMED = 0.15;
 // Pixels between the pointer and a span or a mark that it still hits.
@@ -63,7 +65,8 @@ const list = (value) => (Array.isArray(value) ? value : []);
 const number = (value) => (Number.isFinite(value) ? value : 0);
 
 // Control characters and characters that change the direction of text are shown as escapes.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
+const UNSEEN = new RegExp("[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u061c"
+  + "\\u200b-\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u2069\\ufeff]", "g");
 
 function plain(value) {
   const escape = (char) => `\\u{${char.codePointAt(0).toString(16)}}`;
@@ -209,7 +212,7 @@ const MARGIN = Math.max(run.end * 0.01, 1);
 const WHOLE = { from: -MARGIN, to: run.end + MARGIN };
 
 const state = {
-  from: WHOLE.from, to: WHOLE.to, filter: "", collapsed: new Set(), selected: null, hover: null,
+  from: WHOLE.from, to: WHOLE.to, filter: "", collapsed: new Set(), selected: null,
 };
 
 // ---- The fragment of the URL ----
@@ -561,8 +564,24 @@ const isStrong = (mark) => mark.kind === "failure" || mark.kind === "disaster";
 // Failures stay in sight, whatever the filter.
 const markOpacity = (mark) => (mark.matches || isStrong(mark) ? 1 : 0.4);
 
-const marksInView = () => run.marks.filter((mark) => mark.at >= state.from && mark.at <= state.to)
-  .sort((left, right) => MARK_ORDER.indexOf(left.kind) - MARK_ORDER.indexOf(right.kind));
+// Returns the marks in the window, the most important ones last. Of marks of one kind that are
+// closer than this number of pixels, only the first is returned.
+function marksInView(distance) {
+  const found = [];
+  const last = new Map();
+  const first = firstIndex(run.marks.length, (index) => run.marks[index].at >= state.from);
+  for (let index = first; index < run.marks.length; index += 1) {
+    const mark = run.marks[index];
+    if (mark.at > state.to) break;
+    const key = `${mark.kind} ${mark.matches}`;
+    const x = toX(mark.at);
+    if (x - (last.get(key) ?? -Infinity) < distance) continue;
+    last.set(key, x);
+    found.push(mark);
+  }
+  return found.sort((left, right) => (
+    MARK_ORDER.indexOf(left.kind) - MARK_ORDER.indexOf(right.kind)));
+}
 
 function drawAxis() {
   const context = prepare(element("axis"), size.width, AXIS_HEIGHT);
@@ -576,7 +595,7 @@ function drawAxis() {
     context.fillStyle = colours.faint;
     context.fillText(formatTime(at, step), x + 4, 2.5 * AXIS_ROW + 1);
   }
-  const marks = marksInView();
+  const marks = marksInView(4);
   drawMarkRow(context, marks.filter((mark) => mark.kind !== "fault"), 0);
   drawMarkRow(context, marks.filter((mark) => mark.kind === "fault"), AXIS_ROW);
 }
@@ -734,7 +753,10 @@ function drawGroup(context, item) {
 }
 
 function drawMarks(context, height) {
-  for (const mark of marksInView()) {
+  const marks = marksInView(1);
+  const isDense = marks.filter((mark) => !isStrong(mark)).length > MAX_WEAK_LINES;
+  for (const mark of marks) {
+    if (isDense && !isStrong(mark)) continue;
     const x = Math.round(toX(mark.at));
     context.strokeStyle = markColour(mark.kind);
     const strong = isStrong(mark);

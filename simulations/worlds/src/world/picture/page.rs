@@ -4,6 +4,7 @@ use super::{Mark, Note, Picture, at_micros, lane::Span};
 use crate::world::report::Failure;
 use onionskin_core::time::Instant;
 use serde::Serialize;
+use std::collections::VecDeque;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -28,8 +29,8 @@ struct Data<'a> {
     failure: Option<Failed>,
     end: u128,
     lanes: Vec<DrawnLane<'a>>,
-    marks: &'a [Mark],
-    events: &'a [Note],
+    marks: &'a VecDeque<Mark>,
+    events: &'a VecDeque<Note>,
 }
 
 #[derive(Serialize)]
@@ -44,18 +45,13 @@ struct DrawnLane<'a> {
     group: String,
     name: String,
     rows: usize,
-    spans: &'a [Span],
+    spans: &'a VecDeque<Span>,
 }
 
 impl Picture {
-    /// Returns the page of a run that ended at this time.
+    /// Returns the page of a run that ended at this time, at which the picture has
+    /// [finished](Self::finish).
     pub(crate) fn page(&self, heading: Heading<'_>, end: Instant) -> String {
-        let mut ended = self.clone();
-        ended.finish(end);
-        ended.write(heading, end)
-    }
-
-    fn write(&self, heading: Heading<'_>, end: Instant) -> String {
         let members = self.members.values();
         let members = members.map(|(name, lane)| ("Deployment".to_owned(), name.clone(), lane));
         let clients = self.clients.iter().flat_map(|(number, client)| {
@@ -75,7 +71,7 @@ impl Picture {
         }
         let mut summary = heading.summary.to_owned();
         if missing > 0 {
-            summary += &format!("; {missing} later events and spans are not shown");
+            summary += &format!("; the earliest {missing} events and spans are not shown");
         }
         let data = Data {
             title: heading.title,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::world::{Disaster, Scheduled, Span, Way, WorldOptions, run_seed};
+use onionskin_core::{address::Address, event::PoolEvent};
 use std::time::Duration;
 
 /// Runs a replica set whose primary steps down and whose member 1 ends, with each way.

@@ -105,7 +105,7 @@ impl World {
             steps: state.steps,
             tally: Tally::of(&state.history),
             digest: trace.digest(),
-            picture: trace.take_picture(),
+            picture: trace.take_picture(state.now),
             trace: trace.into_text(),
             failure,
             options,

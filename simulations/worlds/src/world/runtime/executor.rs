@@ -450,23 +450,26 @@ impl Executor {
         }
     }
 
-    /// From now on the run is drawn.
-    pub fn begin_picture(&self) {
+    /// Keeps a picture of the run from now on, if it did not before.
+    pub fn keep_picture(&self) {
         let mut state = self.shared.lock();
         let state = &mut *state;
-        state.trace.begin_picture();
+        state.trace.keep_picture();
         state.network.show(state.now, &mut state.trace);
     }
 
-    /// True if the run is drawn.
-    pub fn is_drawn(&self) -> bool {
+    /// True if the run has a picture.
+    pub fn has_picture(&self) -> bool {
         self.shared.lock().trace.picture().is_some()
     }
 
-    /// Returns the picture of the run until now; `None` if it is not drawn.
+    /// Returns the picture of the run until now; `None` if none is kept.
     #[must_use]
     pub fn picture(&self) -> Option<Picture> {
-        self.shared.lock().trace.picture().cloned()
+        let state = self.shared.lock();
+        let mut picture = state.trace.picture().cloned()?;
+        picture.finish(state.now);
+        Some(picture)
     }
 
     /// Adds an event of a client to the picture.
