@@ -143,3 +143,46 @@ fn try_each_scenario(way: &str) {
         assert_eq!(output.status.code(), Some(0), "{name} {way}: {errors}");
     }
 }
+
+/// Returns the title in the data of a page.
+fn title(page: &str) -> &str {
+    let (_, rest) = page.split_once("{\"title\":\"").expect("a title");
+    rest.split_once('"').expect("its end").0
+}
+
+#[test]
+fn a_report_shows_a_run_of_the_sweep() {
+    let file = format!("onionskin-simulate-{}.html", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let path = path.to_str().expect("it is UTF-8");
+    let report = ["--report", path];
+    for (arguments, expected) in [
+        (&["calm", "--seeds", "7"][..], "calm, seed 7, core"),
+        (&["calm", "--seeds", "7", "--trace"], "calm, seed 7, core"),
+        (
+            &["calm", "--seeds", "0..3", "--shard", "2/3"],
+            "calm, seed 2, core",
+        ),
+        (
+            &["calm", "--seeds", "4", "--way", "runtime"],
+            "calm, seed 4, runtime",
+        ),
+    ] {
+        let output = simulate(&[arguments, &report].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(&format!("report: {path}")));
+        let page = std::fs::read_to_string(path).expect("a page");
+        assert_eq!(title(&page), expected);
+    }
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_does_not_hide_the_verdict() {
+    let output = simulate(&["calm", "--seeds", "1", "--report", "/nowhere/x.html"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "", "no run has begun");
+    let output = simulate(&["calm", "--seeds", "1", "--report", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("there is no report: /dev/full"));
+}

@@ -7,7 +7,7 @@ use onionskin_simulations::simulate::{
     shrink::shrink,
     verdict::{FailedRun, Task, Verdict},
 };
-use onionskin_worlds::world::{Report, Scenario, Way, WorldOptions, check_setup};
+use onionskin_worlds::world::{Report, Scenario, Way, check_setup};
 use std::{
     fs,
     io::{self, Write as _},

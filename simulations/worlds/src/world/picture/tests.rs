@@ -109,11 +109,39 @@ fn the_picture_does_not_change_the_run() {
 fn a_picture_keeps_a_bounded_number_of_events() {
     let mut picture = Picture::default();
     for n in 0..MAX_EVENTS as u64 + 3 {
-        let at = Instant::ZERO + Duration::from_nanos(n);
+        let at = Instant::ZERO + Duration::from_micros(n);
         picture.mark(at, MarkKind::Fault, String::new());
     }
-    assert_eq!(
-        (picture.marks.len(), picture.missing_events),
-        (MAX_EVENTS, 3)
-    );
+    let kept = (picture.marks.len(), picture.missing_events);
+    assert_eq!(kept, (MAX_EVENTS, 3));
+    assert_eq!(picture.marks[0].at, 3, "the end of the run is kept");
+}
+
+#[test]
+fn dropped_events_end_what_they_may_have_ended() {
+    let mut picture = Picture::default();
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let created = PoolEvent::ConnectionCreated {
+        address: Address::tcp("a", 1),
+        connection: 1,
+    };
+    picture.observe(at(1), 0, &EventKind::Pool(created));
+    picture.observe(at(2), 0, &EventKind::Dropped { count: 9 });
+    picture.finish(at(8));
+    let heading = Heading {
+        title: "",
+        summary: "",
+        replay: None,
+        failure: None,
+    };
+    let data = data(&picture.page(heading, at(8)));
+    let pool = &data["lanes"][0];
+    assert_eq!(pool["name"], "pool a:1");
+    assert_eq!(pool["spans"][0]["to"], 2_000_000);
+}
+
+#[test]
+fn long_texts_are_cut() {
+    assert_eq!(cut("ä".repeat(MAX_CHARS)).chars().count(), MAX_CHARS);
+    assert!(cut("ä".repeat(MAX_CHARS + 1)).ends_with("ä…"));
 }
