@@ -171,10 +171,10 @@ fn a_report_shows_a_run_of_the_sweep() {
         let output = simulate(&[arguments, &report].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(&format!("report: {path}")));
-        let page = std::fs::read_to_string(path).expect("a page");
+        let page = fs::read_to_string(path).expect("a page");
         assert_eq!(title(&page), expected);
     }
-    std::fs::remove_file(path).expect("it is there");
+    fs::remove_file(path).expect("it is there");
 }
 
 #[test]
