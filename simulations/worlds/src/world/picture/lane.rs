@@ -1,6 +1,6 @@
 //! A lane of a picture: rows of spans.
 
-use super::{SpanKind, at_micros};
+use super::{SpanKind, at_micros, cut};
 use onionskin_core::time::Instant;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -137,7 +137,7 @@ impl Lane {
             to: at_micros(to),
             row,
             kind,
-            text,
+            text: cut(text),
         });
     }
 }
