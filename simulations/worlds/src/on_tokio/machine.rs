@@ -37,13 +37,13 @@ pub(super) struct Shared {
     /// Wakes the driver.
     news: Arc<Notify>,
     /// The number of clients in the picture.
-    drawn_clients: AtomicUsize,
+    shown_clients: AtomicUsize,
 }
 
 impl Shared {
     pub(super) fn new(executor: Executor) -> Self {
         Self {
-            drawn_clients: AtomicUsize::default(),
+            shown_clients: AtomicUsize::default(),
             runtime: executor.runtime(CLIENT),
             executor,
             handle: Handle::current(),
@@ -52,9 +52,9 @@ impl Shared {
         }
     }
 
-    fn next_drawn_client(&self) -> Option<usize> {
+    fn next_shown_client(&self) -> Option<usize> {
         let has_picture = self.executor.has_picture();
-        has_picture.then(|| self.drawn_clients.fetch_add(1, Ordering::Relaxed))
+        has_picture.then(|| self.shown_clients.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(super) const fn executor(&self) -> &Executor {
@@ -177,7 +177,7 @@ impl Machine for SimMachine {
     }
 
     fn listener(&self) -> Option<EventListener> {
-        let client = self.shared.next_drawn_client()?;
+        let client = self.shared.next_shown_client()?;
         let (shared, start) = (Arc::downgrade(&self.shared), self.shared.now());
         Some(Arc::new(move |event: &Event| {
             if let Some(shared) = shared.upgrade() {
