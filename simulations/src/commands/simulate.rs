@@ -197,9 +197,11 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         false => verdict.summary(began.elapsed()) + "\n",
     })?;
     let failed = verdict.failed_runs.first().map(|failed| failed.seed);
-    if let Some((page, seed)) = page.zip(failed.or_else(|| sweep.first())) {
-        let run = run_keeping(seed, way, scenario, |options| options.keep_picture = true);
-        page.write(name, &run);
+    let shown = failed.or_else(|| sweep.first().filter(|_| verdict.seeds > 0));
+    if let Some(page) = page {
+        let run = shown
+            .map(|seed| run_keeping(seed, way, scenario, |options| options.keep_picture = true));
+        page.write(name, run.as_ref());
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         tell("Looking for a smaller scenario.");
@@ -246,7 +248,7 @@ fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io:
         options.keep_picture = page.is_some();
     });
     if let Some(page) = page {
-        page.write(name, &run);
+        page.write(name, Some(&run));
     }
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
@@ -320,8 +322,8 @@ fn open_page(arguments: &Simulate) -> io::Result<Option<Page<'_>>> {
 impl Page<'_> {
     /// Writes the page of a run, and prints its path or the reason why there is none. A run that
     /// panicked or that could not begin has no page.
-    fn write(mut self, name: &str, run: &Result<Report, String>) {
-        let page = run.as_ref().ok().and_then(|report| {
+    fn write(mut self, name: &str, run: Option<&Result<Report, String>>) {
+        let page = run.and_then(|run| run.as_ref().ok()).and_then(|report| {
             let Report { seed, way, .. } = report;
             let title = format!("{name}, seed {seed}, {way}");
             report.page(&title, Some(&command(name, *seed, *way)))
@@ -331,6 +333,7 @@ impl Page<'_> {
             &match page.map(|page| self.file.write_all(page.as_bytes())) {
                 Some(Ok(())) => format!("report: {path}\n"),
                 Some(Err(error)) => format!("there is no report: {path}: {error}\n"),
+                None if run.is_none() => "there is no report: no seed has run\n".to_owned(),
                 None => "there is no report: the run has panicked, or could not begin\n".to_owned(),
             },
         );
