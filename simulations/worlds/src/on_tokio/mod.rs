@@ -38,12 +38,6 @@ mod tests;
 
 pub use seeds::{SEED, seeds};
 
-/// The environment variable that names a file, from the directory of the test's package. Each
-/// [`TokioWorld`] writes a page of HTML to it when it is dropped, which shows the run: members,
-/// clients, connections, operations and events. The page of the last run of the process remains, or
-/// that of the last run that has panicked.
-pub const REPORT: &str = "ONIONSKIN_REPORT";
-
 use crate::world::{
     picture::Heading,
     plan::Disaster,
@@ -60,6 +54,12 @@ use std::{
     thread,
     time::Duration,
 };
+
+/// The environment variable that names a file, from the directory of the test's package. Each
+/// [`TokioWorld`] writes a page of HTML to it when it is dropped, which shows the run: members,
+/// clients, connections, operations and events. The page of the last run of the process remains, or
+/// that of the last run that has panicked.
+pub const REPORT: &str = "ONIONSKIN_REPORT";
 
 /// The name of a replica set.
 const SET_NAME: &str = "rs0";

@@ -1,7 +1,6 @@
 //! The trace of a run: its events in order, each with its virtual time.
 
 use super::{
-    options::WorldOptions,
     picture::{MarkKind, Picture},
     workload::Ending,
 };
@@ -18,8 +17,8 @@ use std::fmt::{self, Write as _};
 /// lines.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lines of text, each with its virtual time, and a digest of all lines. If the run is to be drawn,
-/// also the picture of it.
+/// Lines of text, each with its virtual time, and a digest of all lines. The trace can also keep a
+/// picture of the run.
 #[derive(Debug)]
 pub struct Trace {
     kept: Option<String>,
@@ -42,15 +41,6 @@ impl Trace {
         }
     }
 
-    /// Creates an empty trace that keeps what these options say.
-    pub(super) fn of(options: &WorldOptions) -> Self {
-        let mut trace = Self::new(options.keep_trace);
-        if options.keep_picture {
-            trace.keep_picture();
-        }
-        trace
-    }
-
     /// Keeps a picture from now on, if it did not before.
     pub fn keep_picture(&mut self) {
         self.picture.get_or_insert_default();
@@ -64,15 +54,15 @@ impl Trace {
         }
     }
 
-    /// Adds an event of a client to the picture. No line is added.
+    /// Adds an event of a client to the picture only. The trace gets no line, so its digest stays
+    /// the same.
     pub fn show(&mut self, at: Instant, client: usize, event: &EventKind) {
         if let Some(picture) = &mut self.picture {
             picture.observe(at, client, event);
         }
     }
 
-    /// Adds the end of an operation to the picture, if no event of the client reports it. No line
-    /// is added.
+    /// Adds the end of an operation to the picture only, if no event of the client has reported it.
     pub fn end_operation(
         &mut self,
         now: Instant,
@@ -93,7 +83,7 @@ impl Trace {
         }
     }
 
-    /// Adds the states of the members to the picture. No line is added.
+    /// Adds the states of the members to the picture only.
     pub fn see_members(&mut self, now: Instant, deployment: &Deployment) {
         if let Some(picture) = &mut self.picture {
             picture.see_members(now, deployment);

@@ -156,7 +156,7 @@ impl CoreWorld {
             schedule: BTreeMap::new(),
             scheduled: 0,
             history: History::default(),
-            trace: Trace::of(&options),
+            trace: Trace::new(options.keep_trace),
             random: split.split("world").random(),
             steps: 0,
             late_from,
@@ -169,7 +169,10 @@ impl CoreWorld {
     /// Runs the world to its end, and returns the report.
     #[must_use]
     pub fn run(mut self) -> Report {
-        self.network.show(self.now, &mut self.trace);
+        if self.options.keep_picture {
+            self.trace.keep_picture();
+            self.network.show(self.now, &mut self.trace);
+        }
         for client in 0..self.sides.len() {
             let now = self.now;
             self.sides[client].core.open(now);

@@ -299,7 +299,6 @@ impl CoreWorld {
         if let Some(id) = caller.operation.take() {
             self.trace.end_operation(now, client, id, &ending);
         }
-        let caller = &mut self.sides[client].tasks[task];
         let Some((step, place)) = caller.current.take() else {
             // The operation is a command whose result does not matter.
             if caller.ends_sessions {

@@ -1,6 +1,6 @@
 //! The faults of connections, and the effects of disasters.
 
-use super::{Incoming, Link, LinkId, Network, Parcel, Towards};
+use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{options::Rates, picture::MarkKind, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
 use std::{fmt, time::Duration};
@@ -102,22 +102,19 @@ impl Network {
     }
 
     fn note_fault(&self, now: Instant, id: LinkId, trace: &mut Trace, what: fmt::Arguments<'_>) {
-        let number = id.0;
-        let link = self.links.get(&id);
-        let to_member = link.filter(|link| self.listening.len() > link.member);
-        match (to_member, link) {
-            (Some(Link { client, member, .. }), _) => trace.mark(
-                now,
-                MarkKind::Fault,
-                format_args!("link {number} of client {client} to member {member} {what}"),
-            ),
-            (None, Some(Link { client, .. })) => trace.mark(
-                now,
-                MarkKind::Fault,
-                format_args!("link {number} of client {client} {what}"),
-            ),
-            (None, None) => trace.mark(now, MarkKind::Fault, format_args!("link {number} {what}")),
-        }
+        let ends = match self.links.get(&id) {
+            // A link to a proxy has no member yet.
+            Some(link) if link.member < self.listening.len() => {
+                format!(" of client {} to member {}", link.client, link.member)
+            }
+            Some(link) => format!(" of client {}", link.client),
+            None => String::new(),
+        };
+        trace.mark(
+            now,
+            MarkKind::Fault,
+            format_args!("link {}{ends} {what}", id.0),
+        );
     }
 
     /// Sends a reset to the client, and the end of the connection to the member.

@@ -3,9 +3,10 @@
 use super::{SpanKind, at_micros, cut};
 use onionskin_core::time::Instant;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The largest number of spans in a lane. Before that, the earliest spans are dropped and counted.
+/// The largest number of spans in a lane. Each further span replaces the earliest one, which is
+/// counted.
 const MAX_SPANS: usize = 100_000;
 
 /// A time with a kind and a text.
@@ -18,7 +19,7 @@ pub(super) struct Span {
     text: String,
 }
 
-/// An operation, a connection or a server that is not over yet.
+/// An entry that has not ended.
 #[derive(Clone, Debug)]
 struct Open {
     row: usize,
@@ -28,26 +29,25 @@ struct Open {
     phase: Option<(Instant, SpanKind, String)>,
 }
 
-/// Rows of spans. Each row has one number at a time: the number of a connection or of an operation,
-/// or 0 for a server.
+/// Rows of spans. An entry has a row from its begin to its end: an operation, a connection, or the
+/// server of the lane. Entries have numbers, and can have phases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     open: BTreeMap<u64, Open>,
-    is_taken: Vec<bool>,
+    rows: usize,
+    free_rows: BTreeSet<usize>,
     spans: VecDeque<Span>,
     missing: u64,
 }
 
 impl Lane {
-    /// Begins a number, in the first free row.
+    /// Begins the entry with this number, in the first free row.
     pub(super) fn begin(&mut self, at: Instant, number: u64, text: String) {
         self.end(at, number, None);
-        let row = self.is_taken.iter().position(|is_taken| !is_taken);
-        let row = row.unwrap_or_else(|| {
-            self.is_taken.push(false);
-            self.is_taken.len() - 1
+        let row = self.free_rows.pop_first().unwrap_or_else(|| {
+            self.rows += 1;
+            self.rows - 1
         });
-        self.is_taken[row] = true;
         let open = Open {
             row,
             whole: (at, text),
@@ -56,14 +56,15 @@ impl Lane {
         self.open.insert(number, open);
     }
 
-    /// As [`begin`](Self::begin), but does nothing if the number has begun.
+    /// As [`begin`](Self::begin), but does nothing if the entry has begun.
     pub(super) fn begin_once(&mut self, at: Instant, number: u64, text: &str) {
         if !self.open.contains_key(&number) {
             self.begin(at, number, text.to_owned());
         }
     }
 
-    /// Begins a phase, and ends the one before it. The number must have begun.
+    /// Begins a phase of an entry, and ends the one before it. Does nothing if the entry has not
+    /// begun.
     pub(super) fn enter(&mut self, at: Instant, number: u64, kind: SpanKind, text: String) {
         self.leave(at, number);
         if let Some(open) = self.open.get_mut(&number) {
@@ -71,7 +72,7 @@ impl Lane {
         }
     }
 
-    /// As [`enter`](Self::enter), but begins the number if it has not begun, and does nothing if
+    /// As [`enter`](Self::enter), but begins the entry if it has not begun, and does nothing if
     /// the phase has the same kind and text.
     pub(super) fn set(&mut self, at: Instant, number: u64, kind: SpanKind, text: &str) {
         self.begin_once(at, number, "");
@@ -81,7 +82,7 @@ impl Lane {
         }
     }
 
-    /// Ends the present phase.
+    /// Ends the present phase of an entry.
     pub(super) fn leave(&mut self, at: Instant, number: u64) {
         if let Some(open) = self.open.get_mut(&number)
             && let Some((from, kind, text)) = open.phase.take()
@@ -93,21 +94,21 @@ impl Lane {
         }
     }
 
-    /// Ends a number, so that its row is free. With a kind and a text, a span over its whole time
-    /// is added.
+    /// Ends an entry, so that its row is free. With a kind and a text, adds a span over the whole
+    /// time of the entry.
     pub(super) fn end(&mut self, at: Instant, number: u64, result: Option<(SpanKind, &str)>) {
         self.leave(at, number);
         let Some(open) = self.open.remove(&number) else {
             return;
         };
-        self.is_taken[open.row] = false;
+        self.free_rows.insert(open.row);
         if let Some((kind, text)) = result {
             let (from, begun) = open.whole;
             self.push(from, at, open.row, kind, format!("{begun}{text}"));
         }
     }
 
-    /// Ends all numbers.
+    /// Ends all entries.
     pub(super) fn finish(&mut self, at: Instant) {
         while let Some((&number, _)) = self.open.first_key_value() {
             self.end(at, number, None);
@@ -115,7 +116,7 @@ impl Lane {
     }
 
     pub(super) const fn rows(&self) -> usize {
-        self.is_taken.len()
+        self.rows
     }
 
     pub(super) const fn spans(&self) -> &VecDeque<Span> {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_one_number_at_a_time() {
+    fn a_row_has_one_entry_at_a_time() {
         let mut lane = Lane::default();
         lane.begin(at(0), 7, "find".to_owned());
         lane.begin(at(1), 8, "ping".to_owned());

@@ -27,8 +27,8 @@ pub(crate) use page::Heading;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The largest numbers of events and of marks in a picture. Before that, the earliest are dropped
-/// and counted.
+/// The largest numbers of events and of marks in a picture. Each further one replaces the earliest
+/// one, which is counted.
 const MAX_EVENTS: usize = 100_000;
 
 /// The largest length of a text, in characters.
@@ -45,7 +45,7 @@ pub struct Picture {
     missing_events: u64,
 }
 
-/// The kind of a mark.
+/// The kind of a moment that concerns all lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -667,11 +667,16 @@ function drawOverview() {
     context.fillStyle = colours["kind-failed"];
     context.fillRect(column * 3, 29, 3, 5);
   });
+  const last = new Map();
   for (const mark of run.marks) {
+    const x = Math.round(place(mark.at));
+    const key = `${mark.kind} ${mark.matches}`;
+    if (last.get(key) === x) continue;
+    last.set(key, x);
     context.fillStyle = markColour(mark.kind);
     context.globalAlpha = markOpacity(mark);
     const strong = isStrong(mark);
-    context.fillRect(place(mark.at) - (strong ? 1 : 0), 0, strong ? 3 : 1, 28);
+    context.fillRect(x - (strong ? 1 : 0), 0, strong ? 3 : 1, 28);
   }
   context.globalAlpha = 1;
   if (isWhole()) return;

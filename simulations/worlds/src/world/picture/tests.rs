@@ -51,6 +51,7 @@ fn a_page_has_the_members_the_clients_and_the_disasters() {
         };
         let member = kinds(&spans("Deployment", "member1:27017"));
         assert!(member.contains(&"down".to_owned()), "{member:?}");
+        assert_eq!(spans("Deployment", "member1:27017")[0]["from"], 0);
         let known = kinds(&spans("client 0", "server member1:27017"));
         assert!(known.contains(&"unknown".to_owned()), "{known:?}");
         assert!(known.contains(&"secondary".to_owned()), "{known:?}");

@@ -57,6 +57,9 @@ impl World {
         });
         let closings = closings.collect();
         let executor = Executor::new(network, plan, options, split.split("world").random());
+        if options.keep_picture {
+            executor.keep_picture();
+        }
         let uri = setup::uri(options);
         let mut clients = Vec::new();
         for client in 0..options.clients {

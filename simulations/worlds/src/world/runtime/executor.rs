@@ -297,7 +297,7 @@ impl Executor {
             routes: Routes::default(),
             rates: options.rates,
             random,
-            trace: Trace::of(options),
+            trace: Trace::new(options.keep_trace),
             history: History::default(),
             checkers: Vec::new(),
             failure: None,
