@@ -3,7 +3,7 @@
 
 use super::{RunLimit, backoff::share};
 use crate::{
-    error::{Error, Label, MAX_TIME_EXPIRED, Wait},
+    error::{Error, ErrorKind, Label, MAX_TIME_EXPIRED, Wait},
     time::Instant,
 };
 use std::time::Duration;
@@ -117,7 +117,7 @@ impl TransactionRun {
     pub fn after_commit(&mut self, now: Instant, error: Error) -> Result<Repeat, Error> {
         let is_unknown = error.has_label(&Label::UnknownTransactionCommitResult);
         if is_unknown && error.code() != Some(MAX_TIME_EXPIRED) {
-            return match self.is_over(now) {
+            return match self.is_over(now) || self.is_too_late(&error) {
                 true => Err(self.out_of_time(error)),
                 false => Ok(Repeat::Commit),
             };
@@ -132,6 +132,16 @@ impl TransactionRun {
     fn is_over(&self, now: Instant) -> bool {
         let limit = self.timeout.unwrap_or(TRANSACTION_RUN_LIMIT);
         !limit.is_zero() && now.saturating_since(self.began) >= limit
+    }
+
+    /// True if a commit was not sent, because too little of the time limit remained. Until it has
+    /// passed, the next commit would fail at once as well.
+    fn is_too_late(&self, error: &Error) -> bool {
+        let wait = match error.kind() {
+            ErrorKind::Timeout { wait, .. } => Some(*wait),
+            _ => None,
+        };
+        self.deadline().is_some() && wait == Some(Wait::CheckOut)
     }
 
     fn out_of_time(&self, last: Error) -> Error {
@@ -224,6 +234,19 @@ mod tests {
         assert_eq!(run.deadline(), None);
         let late = Instant::ZERO + TRANSACTION_RUN_LIMIT * 1_000;
         assert_eq!(run.after_commit(late, unknown()), Ok(Repeat::Commit));
+    }
+
+    #[test]
+    fn a_commit_that_was_not_sent_for_want_of_time_is_not_repeated() {
+        let early = || {
+            Error::timeout(Wait::CheckOut, "shorter than a round trip")
+                .with_label(Label::UnknownTransactionCommitResult)
+        };
+        let mut run = TransactionRun::new(Instant::ZERO, Some(MS));
+        assert_eq!(run.after_commit(Instant::ZERO, early()), Err(early()));
+        let mut endless = TransactionRun::new(Instant::ZERO, Some(Duration::ZERO));
+        let again = endless.after_commit(Instant::ZERO, early());
+        assert_eq!(again, Ok(Repeat::Commit));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use onionskin_simulations::simulate::{
     shrink::shrink,
     verdict::{FailedRun, Task, Verdict},
 };
-use onionskin_worlds::world::{Report, Scenario, Way, check_setup};
+use onionskin_worlds::world::{Report, Scenario, Way, Workload, WorldOptions, check_setup};
 use std::{
     fs,
     io::{self, Write as _},
@@ -40,14 +40,15 @@ pub(crate) struct Simulate {
     /// Join the verdicts in these files, which `--json` has printed, to one.
     #[arg(long, group = "what", value_name = "FILE", num_args = 1..)]
     #[arg(conflicts_with_all = ["seeds", "shard", "jobs", "seconds"])]
-    #[arg(conflicts_with_all = ["until_failure", "trace", "report", "shrink"])]
+    #[arg(conflicts_with_all = ["until_failure", "trace", "report", "history", "shrink"])]
     merge: Vec<PathBuf>,
     /// The seeds: from the first to the one before the last, or one seed.
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = seeds)]
     seeds: Range<u64>,
     /// How the clients are driven: the core alone, or the async client on a simulated runtime.
-    #[arg(long, value_enum, default_value_t = WayName::Core)]
-    way: WayName,
+    /// Default: core, or runtime for a scenario with the workload `applications`.
+    #[arg(long, value_enum)]
+    way: Option<WayName>,
     /// The number of threads. Default: that of the processors.
     #[arg(long, value_parser = crate::at_least_one)]
     jobs: Option<usize>,
@@ -70,6 +71,11 @@ pub(crate) struct Simulate {
     /// run that panicked has none.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write the transactions on lists of the first failed run, or without a failure of the first
+    /// run, as lines of JSON for a checker of isolation such as Elle. Only the workload
+    /// `applications` has some.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
     /// End with the first failed seed, look for a smaller scenario with which it still fails in the
     /// same way, and print its file.
     #[arg(long, conflicts_with_all = ["json", "trace"])]
@@ -135,17 +141,17 @@ fn perform(arguments: &Simulate) -> io::Result<ExitCode> {
     sweep(arguments, name, &scenario)
 }
 
-fn way(arguments: &Simulate) -> Way {
-    match arguments.way {
-        WayName::Core => Way::Core,
-        WayName::Runtime => Way::Runtime,
+fn way(arguments: &Simulate, scenario: &Scenario) -> Way {
+    match (arguments.way, scenario.workload) {
+        (Some(WayName::Runtime), _) | (None, Some(Workload::Applications)) => Way::Runtime,
+        _ => Way::Core,
     }
 }
 
 fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
-    let way = way(arguments);
+    let way = way(arguments, scenario);
     let first = arguments.seeds.start;
-    check_setup(first, &scenario.options(first)).map_err(|failure| {
+    check_setup(first, way, &scenario.options(first)).map_err(|failure| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("{name}: {}", failure.message),
@@ -154,7 +160,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     if arguments.trace {
         return trace(arguments, way, name, scenario);
     }
-    let page = open_page(arguments)?;
+    let outputs = open_outputs(arguments)?;
     keep_panics();
     let jobs = match arguments.jobs {
         Some(jobs) => jobs,
@@ -198,10 +204,10 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     })?;
     let failed = verdict.failed_runs.first().map(|failed| failed.seed);
     let shown = failed.or_else(|| sweep.first().filter(|_| verdict.seeds > 0));
-    if let Some(page) = page {
-        let run = shown
-            .map(|seed| run_keeping(seed, way, scenario, |options| options.keep_picture = true));
-        page.write(name, run.as_ref());
+    if outputs.page.is_some() || outputs.history.is_some() {
+        let keep = |options: &mut WorldOptions| options.keep_picture = outputs.page.is_some();
+        let run = shown.map(|seed| run_keeping(seed, way, scenario, keep));
+        outputs.write(name, run.as_ref());
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         tell("Looking for a smaller scenario.");
@@ -242,14 +248,12 @@ fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io:
         let text = "`--trace` needs one seed, as in `--seeds 7`";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let page = open_page(arguments)?;
+    let outputs = open_outputs(arguments)?;
     let run = run_keeping(seed, way, scenario, |options| {
         options.keep_trace = true;
-        options.keep_picture = page.is_some();
+        options.keep_picture = outputs.page.is_some();
     });
-    if let Some(page) = page {
-        page.write(name, Some(&run));
-    }
+    outputs.write(name, Some(&run));
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
     print(&match run {
@@ -298,43 +302,72 @@ fn read(path: &Path) -> io::Result<Verdict> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// The file of `--report`.
-struct Page<'a> {
+fn open_outputs(arguments: &Simulate) -> io::Result<Outputs<'_>> {
+    Ok(Outputs {
+        page: Output::open("report", arguments.report.as_deref())?,
+        history: Output::open("history", arguments.history.as_deref())?,
+    })
+}
+
+/// The files of `--report` and `--history`.
+struct Outputs<'a> {
+    page: Option<Output<'a>>,
+    history: Option<Output<'a>>,
+}
+
+struct Output<'a> {
+    name: &'static str,
     path: &'a Path,
     file: fs::File,
 }
 
-/// Creates the file of `--report` before the runs, so that a wrong path ends the command at once,
-/// and so that no page of an earlier command remains.
-fn open_page(arguments: &Simulate) -> io::Result<Option<Page<'_>>> {
-    let Some(path) = arguments.report.as_deref() else {
-        return Ok(None);
-    };
-    match fs::File::create(path) {
-        Ok(file) => Ok(Some(Page { path, file })),
-        Err(error) => {
-            let text = format!("{}: {error}", path.display());
-            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+impl Outputs<'_> {
+    /// Writes what the options ask for about a run.
+    fn write(self, scenario: &str, run: Option<&Result<Report, String>>) {
+        if let Some(output) = self.page {
+            output.write(run, |report| {
+                let Report { seed, way, .. } = report;
+                let title = format!("{scenario}, seed {seed}, {way}");
+                report.page(&title, Some(&command(scenario, *seed, *way)))
+            });
+        }
+        if let Some(output) = self.history {
+            output.write(run, |report| Some(report.lists.json_lines()));
         }
     }
 }
 
-impl Page<'_> {
-    /// Writes the page of a run, and prints its path or the reason why there is none. A run that
-    /// panicked or that could not begin has no page.
-    fn write(mut self, name: &str, run: Option<&Result<Report, String>>) {
-        let page = run.and_then(|run| run.as_ref().ok()).and_then(|report| {
-            let Report { seed, way, .. } = report;
-            let title = format!("{name}, seed {seed}, {way}");
-            report.page(&title, Some(&command(name, *seed, *way)))
-        });
-        let path = self.path.display();
+impl<'a> Output<'a> {
+    /// Creates the file before the runs, so that a wrong path ends the command at once, and so that
+    /// nothing of an earlier command remains.
+    fn open(name: &'static str, path: Option<&'a Path>) -> io::Result<Option<Self>> {
+        let Some(path) = path else {
+            return Ok(None);
+        };
+        match fs::File::create(path) {
+            Ok(file) => Ok(Some(Self { name, path, file })),
+            Err(error) => {
+                let text = format!("{}: {error}", path.display());
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+        }
+    }
+
+    /// Writes a text about a run, and prints the path or the reason why there is none. A run that
+    /// panicked has none.
+    fn write(
+        mut self,
+        run: Option<&Result<Report, String>>,
+        text: impl FnOnce(&Report) -> Option<String>,
+    ) {
+        let text = run.and_then(|run| run.as_ref().ok()).and_then(text);
+        let (name, path) = (self.name, self.path.display());
         tell(
-            &match page.map(|page| self.file.write_all(page.as_bytes())) {
-                Some(Ok(())) => format!("report: {path}\n"),
-                Some(Err(error)) => format!("there is no report: {path}: {error}\n"),
-                None if run.is_none() => "there is no report: no seed has run\n".to_owned(),
-                None => "there is no report: the run has panicked, or could not begin\n".to_owned(),
+            &match text.map(|text| self.file.write_all(text.as_bytes())) {
+                Some(Ok(())) => format!("{name}: {path}\n"),
+                Some(Err(error)) => format!("there is no {name}: {path}: {error}\n"),
+                None if run.is_none() => format!("there is no {name}: no seed has run\n"),
+                None => format!("there is no {name}: the run has panicked, or could not begin\n"),
             },
         );
     }

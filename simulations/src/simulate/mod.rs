@@ -1,5 +1,6 @@
 //! Sweeps over seeds of a scenario, on several threads.
 
+pub mod isolation;
 pub mod scenarios;
 pub mod shrink;
 pub mod verdict;
@@ -135,7 +136,11 @@ pub fn run_keeping(
 ) -> Result<Report, String> {
     let mut options = scenario.options(seed);
     keep(&mut options);
-    let run = AssertUnwindSafe(|| run_seed(seed, way, options));
+    let run = AssertUnwindSafe(|| {
+        let mut report = run_seed(seed, way, options);
+        isolation::judge(&mut report);
+        report
+    });
     panic::catch_unwind(run).map_err(|panic| {
         let text = PANIC.take();
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

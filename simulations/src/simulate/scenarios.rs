@@ -20,6 +20,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    "applications"
     "balancer"
     "calm"
     "cancelled"

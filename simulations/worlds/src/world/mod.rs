@@ -27,7 +27,7 @@ pub mod trace;
 pub mod workload;
 
 pub use core_world::CoreWorld;
-pub use options::{Rates, Way, WorldOptions, WorldProxy};
+pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};
 pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;

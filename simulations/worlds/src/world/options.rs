@@ -83,6 +83,21 @@ impl Rates {
     }
 }
 
+/// The work of the callers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Workload {
+    /// Each caller inserts, changes and reads documents of its own
+    /// ([`OperationKind`](super::workload::OperationKind)).
+    #[default]
+    Marks,
+    /// Callers run transactions on shared lists and accounts, follow the lists by change streams,
+    /// and keep files in GridFS. A standalone has no transactions, and a run of the core alone has
+    /// no sessions, so that neither can have this workload.
+    Applications,
+}
+
 /// The SOCKS5 proxy through which clients reach the members or the load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,6 +125,8 @@ pub struct WorldOptions {
     pub clients: usize,
     /// The number of concurrent callers of each client. Default: 1 to 8.
     pub tasks: usize,
+    /// The work of the callers. Default: [`Workload::Marks`].
+    pub workload: Workload,
     /// The length of the safety phase. Default: 20 s to 90 s.
     pub safety: Duration,
     /// The time between the safety phase and the late operations, which must succeed. Default: 60
@@ -166,6 +183,7 @@ impl WorldOptions {
             load_balanced: balancer.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
+            workload: Workload::Marks,
             safety: Duration::from_secs(20 + random.below(71)),
             grace: GRACE,
             rates: Rates {
@@ -202,6 +220,22 @@ impl WorldOptions {
         self.rates = Rates::default();
         self.disasters = 0;
         self.schedule = None;
+        self
+    }
+
+    /// Returns the options with [`Workload::Applications`] and without a standalone. Behind a load
+    /// balancer a change stream and a transaction keep a connection, so that the pools there have
+    /// one for each caller.
+    #[must_use]
+    pub fn applications(mut self) -> Self {
+        self.workload = Workload::Applications;
+        self.members = self.members.max(3);
+        if self.load_balanced {
+            let others = self.client_options.split('&');
+            let others = others.filter(|option| !option.starts_with("maxPoolSize="));
+            let others: Vec<&str> = others.collect();
+            self.client_options = others.join("&");
+        }
         self
     }
 

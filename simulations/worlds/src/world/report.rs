@@ -3,10 +3,11 @@
 use super::{
     options::{Way, WorldOptions},
     picture::{Heading, Picture},
+    runtime::ListHistory,
     workload::{Ending, History},
 };
 use onionskin_core::time::Instant;
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Add, time::Duration};
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,18 @@ pub struct Tally {
     pub failed: u64,
     /// The number of operations that their callers abandoned.
     pub abandoned: u64,
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            succeeded: self.succeeded + other.succeeded,
+            failed: self.failed + other.failed,
+            abandoned: self.abandoned + other.abandoned,
+        }
+    }
 }
 
 impl Tally {
@@ -113,6 +126,8 @@ pub struct Report {
     pub picture: Option<Box<Picture>>,
     /// The failure, or `None` if the run succeeded.
     pub failure: Option<Failure>,
+    /// The transactions on lists ([`Workload::Applications`](super::Workload::Applications)).
+    pub lists: ListHistory,
 }
 
 impl Report {
@@ -129,6 +144,7 @@ impl Report {
             trace: String::new(),
             picture: None,
             failure: Some(failure),
+            lists: ListHistory::default(),
         }
     }
 

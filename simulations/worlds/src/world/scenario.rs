@@ -15,7 +15,7 @@
 //! ```
 
 use super::{
-    options::{GRACE, Rates, WorldOptions, WorldProxy},
+    options::{GRACE, Rates, Workload, WorldOptions, WorldProxy},
     plan::Disaster,
 };
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,9 @@ pub struct Scenario {
     pub clients: Option<usize>,
     /// The number of concurrent callers of each client, at least one.
     pub tasks: Option<usize>,
+    /// The work of the callers. Default: `marks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     /// The length of the safety phase.
     pub safety: Option<Span>,
     /// The time between the safety phase and the late operations, which must succeed.
@@ -162,6 +165,9 @@ impl Scenario {
             options.sharded = shape == WorldShape::Sharded;
             options.load_balanced = shape == WorldShape::LoadBalanced;
         }
+        if let Some(Workload::Applications) = self.workload {
+            options = options.applications();
+        }
         set(&mut options.members, self.members.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
@@ -199,6 +205,12 @@ impl Scenario {
     }
 
     fn number_fault(&self) -> Option<String> {
+        if self.workload == Some(Workload::Applications)
+            && self.members == Some(1)
+            && matches!(self.shape, None | Some(WorldShape::ReplicaSet))
+        {
+            return Some("a standalone has no transactions for `applications`".to_owned());
+        }
         let numbers = [
             ("members", self.members, 1, MAX_MEMBERS),
             ("clients", self.clients, 1, MAX_CLIENTS),

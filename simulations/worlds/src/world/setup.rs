@@ -3,7 +3,7 @@
 
 use super::{
     network::Proxy,
-    options::{WorldOptions, WorldProxy, world_seed},
+    options::{Way, Workload, WorldOptions, WorldProxy, world_seed},
     report::{Failure, FailureKind},
 };
 use onionskin_core::{
@@ -149,12 +149,28 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
 /// # Errors
 ///
 /// The reason why a run could not begin.
-pub fn check_setup(seed: u64, options: &WorldOptions) -> Result<(), Failure> {
+pub fn check_setup(seed: u64, way: Way, options: &WorldOptions) -> Result<(), Failure> {
+    check_workload(way, options)?;
     let split = world_seed(seed);
     deployment(options, &split)?;
     let parsed = client_options(&uri(options))?;
     let config = ClientConfig::new(parsed, split.split("client 0"));
     config.map(drop).map_err(|error| impossible(&error))
+}
+
+/// Checks that the callers can do their work in this way.
+pub(super) fn check_workload(way: Way, options: &WorldOptions) -> Result<(), Failure> {
+    let is_standalone = options.members == 1 && !options.sharded && !options.load_balanced;
+    match (options.workload, way) {
+        (Workload::Marks, _) => Ok(()),
+        (Workload::Applications, Way::Core) => Err(impossible(
+            &"the core alone has no sessions for `applications`",
+        )),
+        (Workload::Applications, Way::Runtime) if is_standalone => Err(impossible(
+            &"a standalone has no transactions for `applications`",
+        )),
+        (Workload::Applications, Way::Runtime) => Ok(()),
+    }
 }
 
 /// Returns the failure of a world that cannot be created.

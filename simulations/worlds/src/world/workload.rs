@@ -69,12 +69,47 @@ pub struct Step {
     pub id: i64,
     /// The time limit of the whole operation.
     pub timeout: Duration,
+    /// How the caller polls the operation.
+    pub polling: Polling,
+}
+
+/// How a caller polls its operation. By default, whenever the operation asks for that, until it
+/// ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polling {
     /// The time after which the caller abandons the operation, or `None`.
     pub patience: Option<Duration>,
     /// The number of polls after which the caller abandons the operation, or `None`.
     pub polls: Option<u32>,
     /// The time during which the caller does not poll the operation, or `None`.
     pub absence: Option<Absence>,
+}
+
+impl Polling {
+    /// Draws whether and when a caller leaves or abandons its operation. `absences` is a generator
+    /// of its own for absences.
+    pub(super) fn drawn(rates: Rates, random: &mut Random, absences: &mut Random) -> Self {
+        let mut polling = Self::default();
+        if rates.cancel > 0 && random.chance(u64::from(rates.cancel), 1000) {
+            match random.below(2) {
+                0 => polling.polls = Some(1 + u32::try_from(index(random, 6)).unwrap_or(0)),
+                // Three of the four bounds are short, so that the operation is often still in
+                // progress.
+                _ => {
+                    let micros = [2_000, 20_000, 200_000, 5_000_000][index(random, 4)];
+                    polling.patience = Some(Duration::from_micros(random.below(micros)));
+                }
+            }
+        }
+        if rates.unpolled > 0 && absences.chance(u64::from(rates.unpolled), 1000) {
+            let millis = [10, 1_000, MAX_ABSENCE_MILLIS][index(absences, 3)];
+            polling.absence = Some(Absence {
+                after: 1 + u32::try_from(index(absences, 4)).unwrap_or(0),
+                time: Duration::from_millis(absences.below(millis)),
+            });
+        }
+        polling
+    }
 }
 
 /// A time during which a caller does not poll its operation, as a task that is busy with other
@@ -259,41 +294,16 @@ impl Script {
             0 => 20 + self.random.below(500),
             _ => 1_000 + self.random.below(20_000),
         });
-        let leaves = !is_late
-            && self.rates.cancel > 0
-            && self.random.chance(u64::from(self.rates.cancel), 1000);
-        let (mut patience, mut polls) = (None, None);
-        if leaves {
-            match self.random.below(2) {
-                0 => polls = Some(1 + u32::try_from(index(&mut self.random, 6)).unwrap_or(0)),
-                // Three of the four bounds are short, so that the operation is often still in
-                // progress.
-                _ => {
-                    let micros = [2_000, 20_000, 200_000, 5_000_000][index(&mut self.random, 4)];
-                    patience = Some(Duration::from_micros(self.random.below(micros)));
-                }
-            }
-        }
+        let polling = match is_late {
+            true => Polling::default(),
+            false => Polling::drawn(self.rates, &mut self.random, &mut self.absences),
+        };
         Step {
             kind,
             id,
             timeout,
-            patience,
-            polls,
-            absence: self.absence(is_late),
+            polling,
         }
-    }
-
-    fn absence(&mut self, is_late: bool) -> Option<Absence> {
-        let rate = u64::from(self.rates.unpolled);
-        if is_late || rate == 0 || !self.absences.chance(rate, 1000) {
-            return None;
-        }
-        let millis = [10, 1_000, MAX_ABSENCE_MILLIS][index(&mut self.absences, 3)];
-        Some(Absence {
-            after: 1 + u32::try_from(index(&mut self.absences, 4)).unwrap_or(0),
-            time: Duration::from_millis(self.absences.below(millis)),
-        })
     }
 }
 

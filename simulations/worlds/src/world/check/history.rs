@@ -20,7 +20,7 @@ const DUPLICATE_KEY: i32 = 11000;
 /// reads returned the right data.
 ///
 /// `slack` returns the time by which an operation of a client may end after its deadline. The
-/// caller's absence (`Step::absence`) is added to the deadline, because an operation can end only
+/// caller's absence (`Polling::absence`) is added to the deadline, because an operation can end only
 /// when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a client
 /// that may fail because of faults before healing.
 pub fn check_history(
@@ -35,7 +35,7 @@ pub fn check_history(
             return Err(Failure::new(FailureKind::Liveness, entry.began, message));
         };
         let fail = |kind, message: String| Err(Failure::new(kind, *at, message));
-        let absence = entry.step.absence;
+        let absence = entry.step.polling.absence;
         let absent = absence.map_or(Duration::ZERO, |absence| absence.time);
         let limit = entry.began + entry.step.timeout + absent + slack(entry.client);
         if *at > limit {
@@ -234,7 +234,7 @@ fn check_document(id: i64, document: &Document) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::workload::Step;
+    use crate::world::workload::{Polling, Step};
     use bson::doc;
 
     fn history(kind: OperationKind, ended: Option<(Instant, Ending)>) -> History {
@@ -242,9 +242,7 @@ mod tests {
             kind,
             id: 5,
             timeout: Duration::from_secs(1),
-            patience: None,
-            polls: None,
-            absence: None,
+            polling: Polling::default(),
         };
         let mut history = History::default();
         let place = history.begin(0, step, Instant::ZERO, true);

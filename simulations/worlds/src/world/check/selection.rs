@@ -1,29 +1,43 @@
 //! Checks that each server selection that started ends once, that the selected server is in the
-//! topology, and that each operation reports a wait at most once.
+//! topology, and that each command of an operation reports a wait at most once.
 
-use onionskin_core::event::{Event, EventKind, SelectionEvent};
-use std::collections::BTreeSet;
+use onionskin_core::event::{CommandEvent, Event, EventKind, SelectionEvent};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct SelectionChecker {
     /// The operations that select a server.
     searching: BTreeSet<u64>,
-    /// The operations that have reported a wait.
-    waited: BTreeSet<u64>,
+    /// The operations that have reported a wait, with the command for which they did. A command
+    /// that has succeeded can be followed by another one of the same name.
+    waited: BTreeMap<u64, Arc<str>>,
 }
 
 impl SelectionChecker {
     pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
-        let EventKind::Selection(event) = &event.kind else {
-            return Ok(());
+        let event = match &event.kind {
+            EventKind::Selection(event) => event,
+            EventKind::Command(CommandEvent::Succeeded { facts, .. }) => {
+                self.waited.remove(&facts.operation_id);
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
         let (facts, is_right) = match event {
             SelectionEvent::Started { facts, .. } => {
                 (facts, self.searching.insert(facts.operation_id))
             }
             SelectionEvent::Waiting { facts, .. } => {
-                let first = self.waited.insert(facts.operation_id);
-                (facts, first && self.searching.contains(&facts.operation_id))
+                let name = facts.operation.clone();
+                let before = self.waited.insert(facts.operation_id, name.clone());
+                let is_first = before.is_none_or(|before| before != name);
+                (
+                    facts,
+                    is_first && self.searching.contains(&facts.operation_id),
+                )
             }
             SelectionEvent::Succeeded { facts, address, .. } => {
                 let known = facts.topology.servers.contains_key(address);

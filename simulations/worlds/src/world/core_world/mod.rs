@@ -13,6 +13,7 @@ use super::{
     options::{Way, WorldOptions, index, world_seed},
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
+    runtime::ListHistory,
     scenario::Span,
     setup,
     trace::Trace,
@@ -121,6 +122,7 @@ enum Wakeup {
 impl CoreWorld {
     /// Creates the world of a seed.
     pub fn new(seed: u64, options: WorldOptions) -> Result<Self, Failure> {
+        setup::check_workload(Way::Core, &options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(&options, &split)?;
         let network = Network::new(deployment, &options, &split);
@@ -219,6 +221,7 @@ impl CoreWorld {
             trace: self.trace.into_text(),
             failure: self.failure,
             options: self.options,
+            lists: ListHistory::default(),
         }
     }
 

@@ -168,9 +168,9 @@ impl CoreWorld {
         let step = caller.script.step(is_late);
         let place = self.history.begin(client, step, now, is_late);
         caller.current = Some((step, place));
-        caller.polls_left = step.polls;
-        caller.absence = step.absence;
-        if let Some(patience) = step.patience {
+        caller.polls_left = step.polling.polls;
+        caller.absence = step.polling.absence;
+        if let Some(patience) = step.polling.patience {
             self.schedule(now + patience, client, Wakeup::Leave { task, place });
         }
         self.trace.note(

@@ -1,15 +1,15 @@
 //! A run with the async client: its callers, and the checks at its end.
 
-use super::{Executor, SimRuntime, SimSleep, executor::lock};
+use super::{Executor, SimRuntime, applications::Application, executor::lock, polling::polled};
 use crate::world::{
     check::{EventCheckers, check_calm, check_data, check_history},
     network::Network,
-    options::{Way, WorldOptions, world_seed},
+    options::{Way, Workload, WorldOptions, world_seed},
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
     setup,
     workload::{
-        Absence, BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, LATE_STEPS,
+        BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, LATE_STEPS,
         OperationKind, SLACK, Script, Step, document, mark,
     },
 };
@@ -20,9 +20,8 @@ use onionskin_core::{
 };
 use std::{
     future::{Future, IntoFuture, poll_fn},
-    pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Context, Poll, Waker, ready},
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -47,6 +46,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, options: &WorldOptions) -> Result<Self, Failure> {
+        setup::check_workload(Way::Runtime, options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(options, &split)?;
         let network = Network::new(deployment, options, &split);
@@ -106,12 +106,13 @@ impl World {
             way: Way::Runtime,
             simulated: state.now.since_start(),
             steps: state.steps,
-            tally: Tally::of(&state.history),
+            tally: Tally::of(&state.history) + state.applications.tally,
             digest: trace.digest(),
             picture: trace.take_picture(state.now),
             trace: trace.into_text(),
             failure,
             options,
+            lists: std::mem::take(&mut state.applications.lists),
         };
         drop(state);
         report
@@ -122,18 +123,40 @@ impl World {
         let runtime = self.executor.runtime(0);
         let clients = self.clients.clone();
         let group = Group::default();
+        let heals = Instant::ZERO + self.options.safety;
         for (number, client) in clients.iter().enumerate() {
             for task in 0..self.options.tasks {
-                let caller = Caller {
-                    number,
-                    runtime: self.executor.runtime(number),
-                    client: client.clone(),
-                    script: Script::new(&self.options, &self.seed, number, task),
-                    heals: Instant::ZERO + self.options.safety,
-                    late_from,
-                    closes: self.closing_of(number),
-                };
-                group.spawn(&runtime, caller.run());
+                match self.options.workload {
+                    Workload::Marks => {
+                        let script = Script::new(&self.options, &self.seed, number, task);
+                        let caller = Caller {
+                            number,
+                            runtime: self.executor.runtime(number),
+                            client: client.clone(),
+                            script,
+                            heals,
+                            late_from,
+                            closes: self.closing_of(number),
+                        };
+                        group.spawn(&runtime, caller.run());
+                    }
+                    Workload::Applications => {
+                        let split = self.seed.split(&format!("application {number} {task}"));
+                        let caller = Application {
+                            number,
+                            runtime: self.executor.runtime(number),
+                            client: client.clone(),
+                            rates: self.options.rates,
+                            random: split.random(),
+                            absences: split.split("absences").random(),
+                            heals,
+                            late_from,
+                            closes: self.closing_of(number),
+                            late_steps: 0,
+                        };
+                        group.spawn(&runtime, caller.run(task));
+                    }
+                }
             }
         }
         for &(at, number) in &self.closings {
@@ -189,7 +212,9 @@ impl World {
         if self.options.is_calm() {
             check_calm(&state.history)?;
         }
-        check_data(now, &state.history, state.network.deployment())
+        let deployment = state.network.deployment();
+        check_data(now, &state.history, deployment)?;
+        state.applications.check(now, deployment)
     }
 }
 
@@ -319,7 +344,7 @@ impl Caller {
                     .insert_one(document)
                     .write_concern(WriteConcern::majority())
                     .timeout(step.timeout);
-                let result = self.impatiently(step, insert.into_future()).await;
+                let result = self.polled(step, insert.into_future()).await;
                 result.map_or(Ending::Abandoned, |r| acknowledged(r.map(|_| ())))
             }
             OperationKind::Increment => {
@@ -327,7 +352,7 @@ impl Caller {
                     .update_one(filter, doc! { "$inc": { "n": 1 } })
                     .write_concern(WriteConcern::majority())
                     .timeout(step.timeout);
-                let result = self.impatiently(step, update.into_future()).await;
+                let result = self.polled(step, update.into_future()).await;
                 result.map_or(Ending::Abandoned, |r| acknowledged(r.map(|_| ())))
             }
             OperationKind::Find | OperationKind::FindNearby => {
@@ -335,7 +360,7 @@ impl Caller {
                     .find_one(filter)
                     .read_preference(step.preference())
                     .timeout(step.timeout);
-                match self.impatiently(step, find.into_future()).await {
+                match self.polled(step, find.into_future()).await {
                     None => Ending::Abandoned,
                     Some(Ok(found)) => Ending::Found(found),
                     Some(Err(error)) => Ending::Failed(error),
@@ -343,13 +368,18 @@ impl Caller {
             }
             OperationKind::Browse => {
                 let browse = browse(&collection, step);
-                match self.impatiently(step, browse).await {
+                match self.polled(step, browse).await {
                     None => Ending::Abandoned,
                     Some(Err(error)) => Ending::Failed(error),
                     Some(Ok(found)) => Ending::Found(self.own_of(step, found)),
                 }
             }
         }
+    }
+
+    /// Awaits an operation. Returns `None` if the caller abandons the operation.
+    async fn polled<F: Future>(&self, step: Step, operation: F) -> Option<F::Output> {
+        polled(&self.runtime, step.polling, self.heals, operation).await
     }
 
     /// Returns the document of the step from the documents that a cursor returned. The run fails if
@@ -370,73 +400,5 @@ impl Caller {
         found
             .into_iter()
             .find(|d| d.get_i64("_id").ok() == Some(step.id))
-    }
-
-    fn absent(&self, step: Step) -> Absent {
-        Absent {
-            runtime: self.runtime.clone(),
-            absence: step.absence,
-            heals: self.heals,
-            sleep: None,
-        }
-    }
-
-    /// Awaits an operation. Returns `None` if the caller abandons the operation.
-    async fn impatiently<F: Future>(&self, step: Step, operation: F) -> Option<F::Output> {
-        let patience: Option<SimSleep> = step.patience.map(|patience| self.runtime.sleep(patience));
-        let mut patience = patience.map(Box::pin);
-        let mut polls = step.polls;
-        let mut absent = self.absent(step);
-        let mut operation = pin!(operation);
-        let mut poll = |context: &mut Context<'_>| {
-            ready!(absent.poll(context));
-            if let Poll::Ready(output) = operation.as_mut().poll(context) {
-                return Poll::Ready(Some(output));
-            }
-            if let Some(left) = &mut polls {
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    return Poll::Ready(None);
-                }
-            }
-            let is_over = patience
-                .as_mut()
-                .is_some_and(|sleep| Pin::as_mut(sleep).poll(context).is_ready());
-            if is_over {
-                return Poll::Ready(None);
-            }
-            Poll::Pending
-        };
-        poll_fn(&mut poll).await
-    }
-}
-
-/// Keeps a caller from polling its operation for a while.
-struct Absent {
-    runtime: SimRuntime,
-    /// The absence, before it begins.
-    absence: Option<Absence>,
-    heals: Instant,
-    /// The rest of the absence, after it began.
-    sleep: Option<Pin<Box<SimSleep>>>,
-}
-
-impl Absent {
-    /// Returns `Pending` while the caller is absent.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(absence) = &mut self.absence {
-            if absence.after > 0 {
-                absence.after -= 1;
-                return Poll::Ready(());
-            }
-            let until = self.runtime.shared.lock().now + absence.time;
-            self.sleep = Some(Box::pin(self.runtime.sleep_until(until.min(self.heals))));
-            self.absence = None;
-        }
-        if let Some(sleep) = &mut self.sleep {
-            ready!(sleep.as_mut().poll(context));
-            self.sleep = None;
-        }
-        Poll::Ready(())
     }
 }

@@ -1,7 +1,8 @@
 //! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
 use super::{
-    SimRuntime, datagram::Datagrams, listener::Listeners, machine::Machine, operator::Routes,
+    SimRuntime, applications::Records, datagram::Datagrams, listener::Listeners, machine::Machine,
+    operator::Routes,
 };
 use crate::world::{
     check::EventCheckers,
@@ -82,6 +83,7 @@ pub(super) struct State {
     pub(super) random: Random,
     pub(super) trace: Trace,
     pub(super) history: History,
+    pub(super) applications: Records,
     pub(super) checkers: Vec<EventCheckers>,
     pub(super) failure: Option<Failure>,
     /// The total time for which the clients were frozen.
@@ -299,6 +301,7 @@ impl Executor {
             random,
             trace: Trace::new(options.keep_trace),
             history: History::default(),
+            applications: Records::default(),
             checkers: Vec::new(),
             failure: None,
             frozen: Duration::ZERO,

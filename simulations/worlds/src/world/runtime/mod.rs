@@ -5,6 +5,7 @@
 //! ready. Streams are connections through the world's network to the simulated deployment or to
 //! listeners.
 
+mod applications;
 mod callers;
 mod datagram;
 mod executor;
@@ -13,9 +14,11 @@ mod listener;
 mod machine;
 mod name_server;
 mod operator;
+mod polling;
 mod socks5_proxy;
 mod stream;
 
+pub use applications::{Access, ListHistory, Outcome};
 pub use callers::run_world;
 pub use datagram::{DatagramId, SimDatagrams};
 pub use executor::Executor;

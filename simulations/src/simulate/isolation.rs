@@ -1,0 +1,38 @@
+//! The isolation of the transactions of a run, judged by `adya`, a checker of list-append histories
+//! after the method of Elle.
+
+use adya::{History, Opts, Valid, Workload};
+use onionskin_core::time::Instant;
+use onionskin_worlds::world::{Failure, FailureKind, Report};
+
+/// What MongoDB promises for transactions with the read concern `snapshot` and the write concern
+/// `majority`, in sessions with causal consistency.
+const MODEL: &str = "strong-session-snapshot-isolation";
+
+/// Lets the run fail if its transactions were not isolated, unless it has failed already.
+pub fn judge(report: &mut Report) {
+    if report.failure.is_some() || report.lists.committed() == 0 {
+        return;
+    }
+    let options = Opts {
+        models: vec![MODEL.to_owned()],
+        ..Opts::default()
+    };
+    let what = match History::from_json(&report.lists.json_lines()) {
+        Err(error) => error.to_string(),
+        Ok(history) => {
+            let verdict = adya::check(&history, Workload::ListAppend, &options);
+            // `Unknown` is the verdict on a history that is too short to tell an order.
+            if verdict.valid != Valid::False {
+                return;
+            }
+            let first = verdict.anomalies.values().flatten().next();
+            let first = first.map(|anomaly| anomaly.explanation.as_str());
+            let kinds = verdict.anomaly_types.join(", ");
+            format!("{kinds}: {}", first.unwrap_or_default())
+        }
+    };
+    let at = Instant::ZERO + report.simulated;
+    let message = format!("the transactions were not isolated: {what}");
+    report.failure = Some(Failure::new(FailureKind::Correctness, at, message));
+}

@@ -1,0 +1,250 @@
+//! Callers that use a client as applications do: transactions on lists and on accounts, a change
+//! stream that follows the lists, and files in GridFS.
+//!
+//! Each kind keeps what it has seen in the [`Records`] of the run, and compares that with the data
+//! at the end.
+
+mod bank;
+mod files;
+mod follower;
+mod lists;
+
+pub use lists::{Access, ListHistory, Outcome};
+
+use super::{SimRuntime, polling::polled};
+use crate::world::{
+    options::Rates,
+    report::{Failure, FailureKind, Tally},
+    workload::{DATABASE, Polling, SLACK},
+};
+use bson::Document;
+use onionskin::Client;
+use onionskin_core::{
+    error::{Error, ErrorKind},
+    random::Random,
+    time::Instant,
+};
+use onionskin_deployment::{deployment::Deployment, store::Namespace};
+use std::{future::Future, time::Duration};
+
+/// The number of steps of a caller after the time of grace.
+const LATE_STEPS: u32 = 4;
+
+/// The time limit of a step after the time of grace.
+const LATE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The kinds of callers. Each client has them in this order.
+const KINDS: [Kind; 5] = [
+    Kind::Lists,
+    Kind::Follower,
+    Kind::Bank,
+    Kind::Lists,
+    Kind::Files,
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Lists,
+    Follower,
+    Bank,
+    Files,
+}
+
+/// What the applications of a run have done and seen.
+#[derive(Debug, Default)]
+pub(in crate::world) struct Records {
+    pub(in crate::world) lists: ListHistory,
+    followers: Vec<follower::Seen>,
+    files: files::Files,
+    pub(in crate::world) tally: Tally,
+    /// The number of callers that can still change lists.
+    writers: usize,
+}
+
+impl Records {
+    /// Compares what was seen with the data of the primary.
+    pub(super) fn check(&self, now: Instant, deployment: &Deployment) -> Result<(), Failure> {
+        let checked = match deployment.primary() {
+            None => return Ok(()),
+            Some(primary) => {
+                let documents = |collection: &str| documents(deployment, primary, collection);
+                let lists = lists::stored(&documents(lists::COLLECTION));
+                self.lists
+                    .check(&lists)
+                    .and_then(|()| self.followers.iter().try_for_each(|s| s.check(&lists)))
+                    .and_then(|()| bank::check(&documents(bank::COLLECTION)))
+                    .and_then(|()| self.files.check(documents))
+            }
+        };
+        checked.map_err(|what| Failure::new(FailureKind::Correctness, now, what))
+    }
+}
+
+fn documents(deployment: &Deployment, member: usize, collection: &str) -> Vec<Document> {
+    let namespace = Namespace::new(DATABASE, collection);
+    let store = deployment.store(member);
+    let collection = store.and_then(|store| store.collection(&namespace));
+    let documents = collection.into_iter().flat_map(|found| found.documents());
+    documents
+        .map(|document| Document::clone(document))
+        .collect()
+}
+
+/// A caller.
+pub(super) struct Application {
+    /// The index of the client.
+    pub(super) number: usize,
+    pub(super) runtime: SimRuntime,
+    pub(super) client: Client<SimRuntime>,
+    pub(super) rates: Rates,
+    pub(super) random: Random,
+    /// The generator for absences.
+    pub(super) absences: Random,
+    pub(super) heals: Instant,
+    pub(super) late_from: Instant,
+    /// The time at which a disaster closes the client, or `None`.
+    pub(super) closes: Option<Instant>,
+    /// The number of steps that began after the time of grace.
+    pub(super) late_steps: u32,
+}
+
+/// The reason why a step has no result.
+enum Left {
+    /// The caller abandoned it.
+    Abandoned,
+    /// The client was closed.
+    Closed,
+    /// It failed.
+    Failed(Error),
+}
+
+impl Application {
+    /// Runs the caller with this number among those of its client.
+    pub(super) async fn run(self, task: usize) {
+        let runtime = self.runtime.clone();
+        let kind = KINDS[task % KINDS.len()];
+        let writes = matches!(kind, Kind::Lists);
+        runtime.shared.lock().applications.writers += usize::from(writes);
+        match kind {
+            Kind::Lists => self.change_lists().await,
+            Kind::Follower => self.follow().await,
+            Kind::Bank => self.transfer().await,
+            Kind::Files => self.keep_files().await,
+        }
+        runtime.shared.lock().applications.writers -= usize::from(writes);
+    }
+
+    /// Waits before the next step. Returns true after the time of grace, and `None` after the last
+    /// step.
+    async fn next_step(&mut self) -> Option<bool> {
+        if self.late_steps == LATE_STEPS {
+            return None;
+        }
+        let is_late = self.pause().await;
+        self.late_steps += u32::from(is_late);
+        Some(is_late)
+    }
+
+    /// Waits before a step. Returns true after the time of grace.
+    async fn pause(&mut self) -> bool {
+        let pause = match self.random.below(8) {
+            0 => self.random.below(5_000),
+            1..4 => 0,
+            _ => self.random.below(300),
+        };
+        let mut at = self.now() + Duration::from_millis(pause);
+        // No step begins between healing and the end of the time of grace.
+        if at >= self.heals {
+            at = at.max(self.late_from);
+        }
+        self.runtime.sleep_until(at).await;
+        self.now() >= self.late_from
+    }
+
+    fn now(&self) -> Instant {
+        self.runtime.shared.lock().now
+    }
+
+    /// Draws the time limit of a step.
+    fn limit(&mut self, is_late: bool) -> Duration {
+        match self.random.below(4) {
+            _ if is_late => LATE_LIMIT,
+            0 => Duration::from_millis(20 + self.random.below(500)),
+            _ => Duration::from_millis(1_000 + self.random.below(20_000)),
+        }
+    }
+
+    /// Awaits a part of a step, which must end within `limit`, and counts it.
+    async fn attempt<T>(
+        &mut self,
+        name: &str,
+        limit: Duration,
+        is_late: bool,
+        part: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Left> {
+        let polling = match is_late {
+            true => Polling::default(),
+            false => Polling::drawn(self.rates, &mut self.random, &mut self.absences),
+        };
+        let (began, frozen) = {
+            let state = self.runtime.shared.lock();
+            (state.now, state.frozen)
+        };
+        let result = polled(&self.runtime, polling, self.heals, part).await;
+        let mut state = self.runtime.shared.lock();
+        let (now, frozen) = (state.now, state.frozen.saturating_sub(frozen));
+        let absence = polling
+            .absence
+            .map_or(Duration::ZERO, |absence| absence.time);
+        if now > began + limit + absence + frozen + SLACK {
+            let message = format!(
+                "client {}: {name}, which began at {began}, ended after its limit of {limit:?}: {:?}",
+                self.number,
+                result.as_ref().map(|result| result.as_ref().err()),
+            );
+            state.fail(FailureKind::Liveness, message);
+        }
+        let tally = &mut state.applications.tally;
+        match &result {
+            None => tally.abandoned += 1,
+            Some(Ok(_)) => tally.succeeded += 1,
+            Some(Err(_)) => tally.failed += 1,
+        }
+        match result {
+            None => Err(Left::Abandoned),
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) if matches!(error.kind(), ErrorKind::Shutdown) => {
+                if self.closes.is_none_or(|at| at > now) {
+                    let message = format!("client {}: {error} before it was closed", self.number);
+                    state.fail(FailureKind::Correctness, message);
+                }
+                Err(Left::Closed)
+            }
+            Some(Err(error)) => Err(Left::Failed(error)),
+        }
+    }
+
+    fn fail(&self, kind: FailureKind, message: &str) {
+        let message = format!("client {}: {message}", self.number);
+        self.runtime.shared.lock().fail(kind, message);
+    }
+
+    fn note(&self, text: std::fmt::Arguments<'_>) {
+        let mut state = self.runtime.shared.lock();
+        let now = state.now;
+        let number = self.number;
+        state
+            .trace
+            .note(now, format_args!("client {number} {text}"));
+    }
+
+    /// Judges a step without a result: after the time of grace none may fail. Returns false if the
+    /// client was closed.
+    fn goes_on(&self, left: &Left, is_late: bool) -> bool {
+        if let (Left::Failed(error), true) = (left, is_late) {
+            let message = format!("a call failed after healing: {error} {error:?}");
+            self.fail(FailureKind::Liveness, &message);
+        }
+        !matches!(left, Left::Closed)
+    }
+}

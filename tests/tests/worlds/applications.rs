@@ -1,0 +1,63 @@
+//! Runs of the simulated world with transactions, change streams and files, over many seeds.
+
+use onionskin_simulations::simulate::isolation;
+use onionskin_worlds::world::{Report, Way, WorldOptions, run_seed};
+use std::env;
+
+/// The number of seeds, unless an environment variable says otherwise.
+const COUNT: u64 = 12;
+
+/// The environment variable with the first seed. Without [`SEEDS`] it is the only one, and its
+/// trace is printed.
+const SEED: &str = "ONIONSKIN_SEED";
+
+/// The environment variable with the number of seeds.
+const SEEDS: &str = "ONIONSKIN_SEEDS";
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+fn run(seed: u64, options: WorldOptions) -> Report {
+    let mut report = run_seed(seed, Way::Runtime, options.applications());
+    isolation::judge(&mut report);
+    assert!(
+        report.failure.is_none(),
+        "{report}\nreplay: {SEED}={seed} cargo test -p onionskin-tests --test worlds applications"
+    );
+    report
+}
+
+#[test]
+fn transactions_streams_and_files_keep_their_promises_under_faults() {
+    let (first, count) = (number(SEED), number(SEEDS));
+    let is_one = first.is_some() && count.is_none();
+    let (first, count) = match is_one {
+        true => (first.unwrap_or(0), 1),
+        false => (first.unwrap_or(0), count.unwrap_or(COUNT)),
+    };
+    let (mut committed, mut succeeded) = (0, 0);
+    for seed in first..first + count {
+        let mut options = WorldOptions::drawn(seed);
+        options.keep_trace = is_one;
+        let report = run(seed, options);
+        if is_one {
+            eprintln!("{}", report.trace);
+        }
+        eprintln!("{report}; {} transactions", report.lists.committed());
+        committed += report.lists.committed();
+        succeeded += report.tally.succeeded;
+    }
+    assert!(
+        count < COUNT || (committed > 300 && succeeded > 1_000),
+        "only {committed} transactions were committed and {succeeded} calls succeeded"
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_applications() {
+    let runs = [(); 2].map(|()| run(3, WorldOptions::drawn(3)));
+    assert_eq!(runs[0].digest, runs[1].digest);
+    assert_eq!(runs[0].lists.json_lines(), runs[1].lists.json_lines());
+}
