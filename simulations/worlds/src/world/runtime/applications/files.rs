@@ -10,8 +10,8 @@ use onionskin::{
 use onionskin_core::error::{Error, ErrorKind, GridFsErrorKind};
 use std::{collections::BTreeMap, future::IntoFuture as _, time::Duration};
 
-/// The size of the chunks, in bytes.
-const CHUNK: u32 = 255;
+/// The size of the chunks, in bytes. Long files have more chunks than the first batch of a cursor.
+const CHUNK: u32 = 16;
 
 /// The bound of the size of a file, in bytes.
 const SIZE: u64 = 3_000;
@@ -48,13 +48,16 @@ impl Files {
                 chunks.insert((file, n), data.clone());
             }
         }
-        for (&id, &size) in &self.stored {
+        let known = files.iter().map(|file| file.get_i64("_id").unwrap_or(-1));
+        for id in known.chain(self.stored.keys().copied()) {
             let file = files
                 .iter()
                 .find(|file| file.get_i64("_id").ok() == Some(id));
             let length = file.and_then(|file| file.get_i64("length").ok());
             let of_it = chunks.range((id, 0)..(id + 1, 0));
             let found: Vec<u8> = of_it.flat_map(|(_, data)| data.clone()).collect();
+            // The upload of a file that is not in `stored` has failed or was abandoned at its end.
+            let size = self.stored.get(&id).map_or(found.len(), |&size| size);
             if length != Some(size as i64) || found != bytes(id, size) {
                 return Err(format!(
                     "the file {id} of {size} bytes was stored as {file:?} with {} bytes",

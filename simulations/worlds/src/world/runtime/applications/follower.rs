@@ -119,6 +119,7 @@ impl Application {
                 let opening = self.open(token.clone(), limit);
                 match self.attempt("a watch", limit, is_late, opening).await {
                     Ok(opened) => {
+                        token = opened.resume_token().or(token);
                         stream = Some((opened, limit));
                         place.get_or_insert_with(|| self.begin_following());
                     }
@@ -135,7 +136,12 @@ impl Application {
                 Ok(Some(event)) => {
                     empty = 0;
                     self.see(place, &event);
+                    // The token is that of the event, also within a batch.
+                    if self.random.chance(1, 16) {
+                        stream = None;
+                    }
                 }
+                Ok(None) if !open.is_alive() => stream = None,
                 Ok(None) => empty += u32::from(is_late && self.has_no_writers()),
                 Err(Left::Closed) => return,
                 Err(left) => {

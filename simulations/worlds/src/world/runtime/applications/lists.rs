@@ -4,8 +4,8 @@
 //! tells whether the transactions were isolated from each other: [`ListHistory::json_lines`] is
 //! the form that checkers such as Elle read.
 
-use super::{Application, LATE_LIMIT, SimRuntime};
-use crate::world::{options::index, workload::DATABASE};
+use super::{Application, LATE_LIMIT, Left, SimRuntime};
+use crate::world::{options::index, report::FailureKind, workload::DATABASE};
 use bson::{Bson, Document, doc};
 use onionskin::{
     ClientSession,
@@ -29,6 +29,12 @@ const LENGTH: usize = 24;
 
 /// The largest number of accesses of a transaction.
 const ACCESSES: usize = 4;
+
+/// The code of an error about two transactions that write the same document.
+const WRITE_CONFLICT: i32 = 112;
+
+/// Longer than the longest pause before a transaction is repeated.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The number of times that a commit whose outcome is not known is sent.
 const COMMITS: usize = 3;
@@ -271,7 +277,7 @@ fn options() -> TransactionOptions {
 
 /// Runs the accesses in a transaction that has begun.
 async fn access(
-    session: &mut ClientSession<SimRuntime>,
+    session: &mut Session,
     accesses: &mut [Access],
     limit: Option<Duration>,
 ) -> Result<(), Error> {
@@ -302,13 +308,26 @@ async fn access(
     Ok(())
 }
 
+type Session = ClientSession<SimRuntime>;
+
 /// The end of a transaction, with what it has read.
 type Ended = (Outcome, Vec<Access>);
 
 impl Application {
     pub(super) async fn change_lists(mut self) {
-        let mut process = self.runtime.shared.lock().applications.lists.new_process();
+        // The session, and the number of its process: a session sees its own transactions.
+        let mut used: Option<(Session, usize)> = None;
         while let Some(is_late) = self.next_step().await {
+            let (mut session, process) = match used.take() {
+                Some(used) => used,
+                None => {
+                    let Ok(session) = self.client.start_session().await else {
+                        return;
+                    };
+                    let mut state = self.runtime.shared.lock();
+                    (session, state.applications.lists.new_process())
+                }
+            };
             let limit = self.limit(is_late);
             // After healing, the client repeats the transaction until it succeeds.
             let repeats = is_late || self.random.chance(1, 2);
@@ -322,13 +341,15 @@ impl Application {
             let ended = if repeats {
                 // The abort after the limit has the same limit again.
                 let longest = limit * 2;
-                let run = repeat(self.context(place), accesses, limit);
-                self.attempt("a repeated transaction", longest, is_late, run)
-                    .await
+                let run = repeat(self.context(place), &mut session, accesses, limit);
+                let ended = self.attempt("a repeated transaction", longest, is_late, run);
+                let ended = ended.await;
+                self.judge_repeated(&ended, place, limit);
+                ended
             } else {
                 // Each access, each commit and the abort have a limit of their own.
                 let longest = limit * u32::try_from(accesses.len() + COMMITS + 1).unwrap_or(1);
-                let run = run_once(self.context(place), accesses, limit);
+                let run = run_once(self.context(place), &mut session, accesses, limit);
                 self.attempt("a transaction", longest, is_late, run).await
             };
             self.note(format_args!(
@@ -348,28 +369,46 @@ impl Application {
                 Err(left) => (Outcome::Aborted, Some(left)),
             };
             lists.end(now, place, outcome);
-            if outcome == Outcome::Unknown {
-                process = lists.new_process();
-            }
             drop(state);
+            if next.is_none() && outcome != Outcome::Unknown && self.random.chance(7, 8) {
+                used = Some((session, process));
+            }
             if next.is_some_and(|left| !self.goes_on(&left, is_late)) {
                 return;
             }
         }
     }
 
+    /// Checks that a transaction was repeated until its limit, if its last error allowed that.
+    fn judge_repeated(&self, ended: &Result<Ended, Left>, place: usize, limit: Duration) {
+        let Err(Left::Failed(error)) = ended else {
+            return;
+        };
+        let is_repeatable = error.contains_label(TRANSIENT_TRANSACTION_ERROR)
+            || error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
+            || error.is_network()
+            || error.is_server_selection()
+            || error.is_pool_cleared()
+            || error.code() == Some(WRITE_CONFLICT);
+        let mut state = self.runtime.shared.lock();
+        let began = state.applications.lists.transactions[place].began;
+        if is_repeatable && state.now + LONGEST_PAUSE < began + limit {
+            let number = self.number;
+            let message = format!("client {number}: a transaction was not repeated: {error:?}");
+            state.fail(FailureKind::Correctness, message);
+        }
+    }
+
     fn context(&self, place: usize) -> Context {
         Context {
-            client: self.client.clone(),
             runtime: self.runtime.clone(),
             place,
         }
     }
 }
 
-/// The client of a transaction, and its place in the history.
+/// The place of a transaction in the history.
 struct Context {
-    client: onionskin::Client<SimRuntime>,
     runtime: SimRuntime,
     place: usize,
 }
@@ -385,12 +424,12 @@ impl Context {
 /// Runs a transaction once. Each of its calls has this time limit.
 async fn run_once(
     context: Context,
+    session: &mut Session,
     mut accesses: Vec<Access>,
     limit: Duration,
 ) -> Result<Ended, Error> {
-    let mut session = context.client.start_session().await?;
     session.start_transaction().with_options(options()).await?;
-    if let Err(error) = access(&mut session, &mut accesses, Some(limit)).await {
+    if let Err(error) = access(session, &mut accesses, Some(limit)).await {
         // A failed abort is no failure: the server ends the transaction by itself.
         let _ = session.abort_transaction().timeout(limit).await;
         return Err(error);
@@ -410,9 +449,13 @@ async fn run_once(
 }
 
 /// Runs a transaction until it succeeds or the time limit passes.
-async fn repeat(context: Context, accesses: Vec<Access>, limit: Duration) -> Result<Ended, Error> {
+async fn repeat(
+    context: Context,
+    session: &mut Session,
+    accesses: Vec<Access>,
+    limit: Duration,
+) -> Result<Ended, Error> {
     context.commits();
-    let mut session = context.client.start_session().await?;
     let transaction = session.start_transaction().with_options(options());
     let run = transaction
         .timeout(limit.min(LATE_LIMIT))

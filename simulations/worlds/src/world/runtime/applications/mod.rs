@@ -198,7 +198,7 @@ impl Application {
             .map_or(Duration::ZERO, |absence| absence.time);
         if now > began + limit + absence + frozen + SLACK {
             let message = format!(
-                "client {}: {name}, which began at {began}, ended after its limit of {limit:?}: {:?}",
+                "client {}: {name} of {began} ended after its limit of {limit:?}: {:?}",
                 self.number,
                 result.as_ref().map(|result| result.as_ref().err()),
             );
