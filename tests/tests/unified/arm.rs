@@ -1,6 +1,7 @@
 //! The deployments and runtimes on which the tests run.
 
 use super::{
+    cuts::Cuts,
     entities::Place,
     file::{Test, UnifiedFile},
     setting::{Authentication, Setting, Topology},
@@ -17,7 +18,10 @@ use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_smol::SmolRuntime;
 use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
 use onionskin_tokio::TokioRuntime;
-use onionskin_worlds::world::runtime::{Executor, balancer_address, member_addresses};
+use onionskin_worlds::world::{
+    SimRuntime,
+    runtime::{Executor, balancer_address, member_addresses},
+};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -51,6 +55,7 @@ pub(crate) struct Server<R: Runtime> {
     pub(crate) runtime: R,
     pub(crate) place: Place,
     pub(crate) seed: Seed,
+    pub(crate) cuts: Option<Cuts>,
 }
 
 impl<R: Host> Server<R> {
@@ -61,6 +66,7 @@ impl<R: Host> Server<R> {
             runtime,
             place,
             seed: Seed::new(bytes),
+            cuts: None,
         }
     }
 }
@@ -165,6 +171,32 @@ pub(crate) fn simulated(
     file: &UnifiedFile,
     test: &Test,
 ) -> Result<(Result<(), String>, [u8; 32]), String> {
+    let (executor, server) = world(setting, seed)?;
+    let ended = executor.run(Instant::ZERO + LIMIT, stage::play(server, file, test));
+    let played = ended.unwrap_or_else(|failure| Err(failure.to_string()));
+    Ok((played, executor.digest()))
+}
+
+/// Plays a test in virtual time with connections that break once in each operation. Returns its
+/// result, without that of its events, and the number of cuts.
+pub(crate) fn cut(
+    setting: &Setting,
+    seed: u64,
+    file: &UnifiedFile,
+    test: &Test,
+) -> Result<(Result<(), String>, u32), String> {
+    let (executor, mut server) = world(setting, seed)?;
+    let random = server.seed.split("cuts").random();
+    let has_routers = matches!(setting.topology, Topology::Sharded | Topology::LoadBalanced);
+    let cuts = Cuts::new(&server.runtime, has_routers, random);
+    server.cuts = Some(cuts.clone());
+    let ended = executor.run(Instant::ZERO + LIMIT, stage::play(server, file, test));
+    let played = ended.unwrap_or_else(|failure| Err(failure.to_string()));
+    Ok((played, cuts.count()))
+}
+
+/// Returns a world around a deployment.
+fn world(setting: &Setting, seed: u64) -> Result<(Executor, Server<SimRuntime>), String> {
     let mut options = deployment(setting)?;
     let issuer = TokenIssuer::new(IssuerOptions::default(), &Seed::new([7; 32]));
     if setting.authentication == Authentication::Oidc {
@@ -180,9 +212,7 @@ pub(crate) fn simulated(
     runtime.set_file(TOKEN_FILE, Some(&token));
     let hosts = addresses(setting).iter().map(ToString::to_string).collect();
     let server = Server::new(runtime, place(setting, hosts), seed);
-    let ended = executor.run(Instant::ZERO + LIMIT, stage::play(server, file, test));
-    let played = ended.unwrap_or_else(|failure| Err(failure.to_string()));
-    Ok((played, executor.digest()))
+    Ok((executor, server))
 }
 
 fn place_of_ferretdb() -> Result<Place, String> {

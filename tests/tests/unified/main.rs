@@ -2,6 +2,7 @@
 
 mod arm;
 mod clients;
+mod cuts;
 mod entities;
 mod errors;
 mod events;
@@ -64,6 +65,25 @@ suites! {
     valid_fail: "unified-test-format/valid-fail", ["unified-test-format/tests/valid-fail"], Fail;
     valid_pass: "unified-test-format/valid-pass", ["unified-test-format/tests/valid-pass"];
     versioned_api: "versioned-api", ["versioned-api/tests"];
+}
+
+/// Each operation meets one connection that breaks, before or after its command has arrived. A retry
+/// must hide that.
+#[test]
+fn operations_have_the_same_results_when_connections_break() {
+    let folders = [
+        "change-streams/tests/unified",
+        "collection-management/tests",
+        "crud/tests/unified",
+        "gridfs/tests",
+        "index-management/tests",
+        "read-write-concern/tests/operation",
+        "sessions/tests",
+        "transactions/tests/unified",
+        "transactions-convenient-api/tests/unified",
+        "versioned-api/tests",
+    ];
+    cuts::play(&folders);
 }
 
 /// The same seed gives the same events, messages and times.

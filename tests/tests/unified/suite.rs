@@ -15,6 +15,7 @@ use std::{
     collections::BTreeMap,
     env,
     io::{Write as _, stdout},
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -140,8 +141,7 @@ impl Suited {
             .next()
             .unwrap_or_default()
             .replace('-', "_");
-        let first = number(SEED, 1);
-        for seed in first..first + number(SEEDS, 1) {
+        for seed in seeds() {
             arm.run(setting, seed, file, test).map_err(|why| {
                 format!(
                     "{why}\n    again: {SEED}={seed} {FILE}={name} cargo test -p onionskin-tests \
@@ -178,6 +178,12 @@ pub(crate) fn play_twice(folder: &str) {
         }
     }
     assert!(count > 0, "{folder} has no test");
+}
+
+/// Returns the seeds with which each test is played.
+pub(crate) fn seeds() -> Range<u64> {
+    let first = number(SEED, 1);
+    first..first + number(SEEDS, 1)
 }
 
 /// Returns the number in an environment variable, or else `default`.

@@ -117,6 +117,12 @@ impl Network {
         );
     }
 
+    /// Breaks a connection after these bytes of its client.
+    pub fn sever(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
+        self.post_pieces(now, id, Towards::Member, bytes);
+        self.break_off(now, id, trace);
+    }
+
     /// Sends a reset to the client, and the end of the connection to the member.
     fn break_off(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         self.note_fault(now, id, trace, format_args!("breaks"));

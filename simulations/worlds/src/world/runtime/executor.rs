@@ -1,8 +1,8 @@
 //! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
 use super::{
-    SimRuntime, applications::Records, datagram::Datagrams, listener::Listeners, machine::Machine,
-    operator::Routes,
+    SimRuntime, applications::Records, cutter::Cutter, datagram::Datagrams, listener::Listeners,
+    machine::Machine, operator::Routes, stream::Pipe,
 };
 use crate::world::{
     check::EventCheckers,
@@ -39,20 +39,6 @@ const QUIET_LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration
 /// A spawned task.
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The client's end of a connection.
-#[derive(Debug, Default)]
-pub(super) struct Pipe {
-    pub(super) inbox: VecDeque<Incoming>,
-    pub(super) reader: Option<Waker>,
-    /// Writes wait until this time, as those to a socket with a full buffer do.
-    pub(super) writable_at: Instant,
-    pub(super) blocked: Option<u64>,
-    /// The waker of a write that waits until a listener's socket has read some bytes.
-    pub(super) writer: Option<Waker>,
-    /// The number of bytes that a listener's socket has not read yet.
-    pub(super) unread: usize,
-}
-
 /// The state that tasks and the executor share.
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -79,6 +65,7 @@ pub(super) struct State {
     pub(super) names: BTreeMap<String, usize>,
     pub(super) machine: Machine,
     pub(super) routes: Routes,
+    pub(super) cutter: Cutter,
     pub(super) rates: Rates,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -297,6 +284,7 @@ impl Executor {
             names: BTreeMap::new(),
             machine: Machine::default(),
             routes: Routes::default(),
+            cutter: Cutter::default(),
             rates: options.rates,
             random,
             trace: Trace::new(options.keep_trace),

@@ -7,6 +7,7 @@
 
 mod applications;
 mod callers;
+mod cutter;
 mod datagram;
 mod executor;
 mod identity_server;
@@ -20,6 +21,7 @@ mod stream;
 
 pub use applications::{Access, ListHistory, Outcome};
 pub use callers::run_world;
+pub use cutter::Cut;
 pub use datagram::{DatagramId, SimDatagrams};
 pub use executor::Executor;
 pub use identity_server::SimIdentityServer;
@@ -33,7 +35,7 @@ use super::{
     network::{Incoming, LinkId},
     setup,
 };
-use executor::{Pipe, Shared};
+use executor::Shared;
 use onionskin::Runtime;
 use onionskin_core::{address::Address, time::Instant};
 use std::{
@@ -46,7 +48,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use stream::error_of;
+use stream::{Pipe, error_of};
 
 /// The longest time of a failing name lookup, in milliseconds.
 const MAX_LOOKUP_MILLIS: u64 = 2_000;

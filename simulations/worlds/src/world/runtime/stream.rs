@@ -1,21 +1,37 @@
 //! Streams through the world's network.
 
-use super::{datagram::DatagramId, executor::Shared, listener::WINDOW_BYTES};
+use super::{cutter::Cut, datagram::DatagramId, executor::Shared, listener::WINDOW_BYTES};
 use crate::world::{
     network::{Incoming, LinkId},
     options::index,
 };
 use futures_io::{AsyncRead, AsyncWrite};
+use onionskin_core::time::Instant;
 use std::{
+    collections::VecDeque,
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 /// The limit below which the pause of a writer after a partial write is drawn, in microseconds.
 const MAX_BLOCKED_MICROS: u64 = 20_000;
+
+/// The client's end of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    pub(super) inbox: VecDeque<Incoming>,
+    pub(super) reader: Option<Waker>,
+    /// Writes wait until this time, as those to a socket with a full buffer do.
+    pub(super) writable_at: Instant,
+    pub(super) blocked: Option<u64>,
+    /// The waker of a write that waits until a listener's socket has read some bytes.
+    pub(super) writer: Option<Waker>,
+    /// The number of bytes that a listener's socket has not read yet.
+    pub(super) unread: usize,
+}
 
 /// A connection to a member, to the load balancer or to a listener, or a datagram socket. Dropping
 /// the stream closes it.
@@ -128,6 +144,14 @@ impl AsyncWrite for SimStream {
             let waker = context.waker().clone();
             state.timers.insert((pipe.writable_at, number), waker);
             return Poll::Pending;
+        }
+        if let Some(cut) = state.cutter.choose(buffer) {
+            let arriving = match cut {
+                Cut::Lost => &[],
+                Cut::Arrived => buffer,
+            };
+            state.network.sever(now, link, arriving, &mut state.trace);
+            return Poll::Ready(Ok(buffer.len()));
         }
         let mut length = buffer.len();
         if state.network.is_to_listener(link) {
