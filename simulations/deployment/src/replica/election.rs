@@ -151,6 +151,9 @@ impl Replica {
             granted,
         };
         self.send(from, kind);
+        if !knows_primary && !newer {
+            self.send_copy(from, last);
+        }
     }
 
     pub(super) fn on_vote(

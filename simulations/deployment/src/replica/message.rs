@@ -51,6 +51,12 @@ pub(crate) enum Kind {
         time: Timestamp,
         data: Box<(Store, Records)>,
     },
+    /// Entries that follow the position `previous`, from a member that has not voted for the
+    /// receiver because it has a longer oplog.
+    Copy {
+        previous: Position,
+        entries: Vec<Arc<Entry>>,
+    },
     /// The primary steps down and asks the receiver to start an election at once.
     StartElection,
 }

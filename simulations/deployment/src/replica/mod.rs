@@ -235,6 +235,7 @@ impl Replica {
             Kind::Snapshot { last, time, data } => {
                 self.on_snapshot(now, from, term, (last, time), *data)
             }
+            Kind::Copy { previous, entries } => self.on_copy(previous, entries),
             Kind::StartElection => {
                 if term == self.term && self.may_start_election(now) {
                     self.start_election(now, false, true);

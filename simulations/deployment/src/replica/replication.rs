@@ -150,6 +150,50 @@ impl Replica {
         self.send(from, Kind::Appended { result: Ok(end) });
     }
 
+    /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
+    /// another one with a longer oplog, so that it can be elected.
+    pub(super) fn send_copy(&mut self, to: usize, last: Position) {
+        let previous = match self.log.term_at(last.index) {
+            Some(term) if term == last.term => last.index,
+            _ => self.commit.min(last.index),
+        };
+        let Some(term) = self.log.term_at(previous) else {
+            return;
+        };
+        let end = self
+            .log
+            .last()
+            .index
+            .min(previous + MAX_ENTRIES_PER_MESSAGE);
+        let entries = (previous + 1..=end).filter_map(|i| self.log.get(i).cloned());
+        let kind = Kind::Copy {
+            previous: Position {
+                term,
+                index: previous,
+            },
+            entries: entries.collect(),
+        };
+        self.send(to, kind);
+    }
+
+    /// Accepts entries of another member while there is no primary. Two oplogs agree up to each
+    /// entry that is in both, and the one whose last entry is later has all committed entries.
+    pub(super) fn on_copy(&mut self, previous: Position, entries: Vec<Arc<Entry>>) {
+        let last = entries.last().map(|entry| entry.position);
+        let is_known = self.log.term_at(previous.index) == Some(previous.term);
+        if self.leader.is_some() || !self.is_producing || !is_known || last <= Some(self.log.last())
+        {
+            return;
+        }
+        for entry in entries {
+            if let Err(misfit) = self.accept(entry) {
+                let event = ReplicaEvent::Diverged(misfit.to_string());
+                return self.events.push_back(event);
+            }
+        }
+        self.events.push_back(ReplicaEvent::Progress);
+    }
+
     /// Applies an entry of the primary, unless it is known. An entry that does not fit is not
     /// applied, no part of it.
     fn accept(&mut self, entry: Arc<Entry>) -> Result<(), Unapplied> {

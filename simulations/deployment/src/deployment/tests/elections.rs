@@ -1,7 +1,10 @@
 //! Tests of elections and step-downs.
 
 use super::world::{World, set_of};
-use crate::deployment::{MemberEvent, MemberOptions, MemberState, Shape};
+use crate::{
+    deployment::{MemberEvent, MemberOptions, MemberState, Shape},
+    store::Namespace,
+};
 use bson::{Document, doc};
 use std::time::Duration;
 
@@ -96,6 +99,35 @@ fn a_primary_that_can_send_but_not_receive_steps_down() {
     world.run_for(3 * ELECTION_TIMEOUT);
     assert_ne!(world.deployment.primary(), Some(0));
     assert!(world.deployment.primary().is_some());
+}
+
+#[test]
+fn a_member_that_lacks_the_last_write_copies_it_from_another_member_and_leads() {
+    for seed in 0..10 {
+        let mut world = World::new(set_of(3), seed);
+        world.run_for(Duration::from_secs(5));
+        for from in [0, 1] {
+            world.deployment.cut(world.now, from, 2);
+        }
+        let conn = world.connect(0);
+        let insert = doc! {
+            "insert": "c", "$db": "d", "documents": [{ "_id": 1 }], "writeConcern": { "w": 2 },
+        };
+        let inserted = world.send_command(conn, &insert).expect("a reply");
+        assert_eq!(inserted.get_i32("n").ok(), Some(1), "{inserted}");
+        // Member 0 must not lead for a minute, and member 1 leads until it ends.
+        world.deployment.step_down(world.now);
+        let (primary, _) = world.until_primary(ELECTION_TIMEOUT).expect("a primary");
+        assert_eq!(primary, 1);
+        world.deployment.kill(world.now, 1);
+        world.deployment.heal(world.now);
+        let limit = 4 * ELECTION_TIMEOUT;
+        let (primary, _) = world.until_primary(limit).expect("a primary");
+        assert_eq!(primary, 2);
+        let store = world.deployment.store(2).expect("it runs");
+        let collection = store.collection(&Namespace::new("d", "c"));
+        assert_eq!(collection.map(|found| found.documents().count()), Some(1));
+    }
 }
 
 #[test]
