@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 root=${CARGO_TARGET_DIR:-$PWD/target}/planted
 tree=$root/tree
-export CARGO_TARGET_DIR=$root/target CARGO_INCREMENTAL=0
+export CARGO_TARGET_DIR=$root/target CARGO_INCREMENTAL=0 RUSTFLAGS="${RUSTFLAGS:-} -A warnings"
 mkdir -p "$root"
 git worktree remove --force "$tree" 2>/dev/null || true
 git worktree prune

@@ -10,6 +10,7 @@ mod messages;
 mod modules;
 mod order;
 mod parts;
+mod planted;
 mod rules;
 mod source;
 mod syntax;

@@ -1,0 +1,65 @@
+//! The rules about planted bugs (`tests/planted/run.sh`).
+
+use crate::source::{files, read, root};
+use std::process::Command;
+
+/// The smallest number of planted bugs.
+const LEAST: usize = 20;
+
+fn patches() -> Vec<String> {
+    let is_patch = |path: &String| path.starts_with("tests/planted/") && path.ends_with(".patch");
+    let patches: Vec<String> = files().into_iter().filter(is_patch).collect();
+    assert!(patches.len() >= LEAST, "{patches:?}");
+    patches
+}
+
+/// Returns what is wrong with the head of a patch.
+fn fault(text: &str) -> Option<&'static str> {
+    let field = |name: &str| {
+        let head = text.split("\n\n").next().unwrap_or_default();
+        let mut lines = head.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    };
+    let find = field("Find").unwrap_or_default();
+    let name = find.split(' ').next().unwrap_or_default();
+    let scenario = root().join(format!("simulations/scenarios/{name}.toml"));
+    if !field("Bug").is_some_and(|bug| bug.ends_with('.')) {
+        return Some("`Bug` is not a sentence");
+    }
+    if !scenario.is_file() || !find.contains(" --seeds ") {
+        return Some("`Find` does not name a scenario and seeds");
+    }
+    let is_known = matches!(field("Exit"), Some("3" | "4" | "5"));
+    (!is_known).then_some("`Exit` is not 3, 4 or 5")
+}
+
+#[test]
+fn planted_bugs_say_what_they_are_and_what_finds_them() {
+    for path in patches() {
+        assert_eq!(fault(&read(&path)), None, "{path}");
+    }
+    let head = "Bug: A write is lost.\nFind: mixed --seeds 0..9\nExit: 4\n\ndiff";
+    assert_eq!(fault(head), None);
+    for (part, other) in [
+        ("lost.", "lost"),
+        ("mixed", "other"),
+        ("Exit: 4", "Exit: 2"),
+    ] {
+        assert!(fault(&head.replace(part, other)).is_some(), "{other}");
+    }
+}
+
+/// A patch that no longer applies must be renewed with the code that it changes.
+#[test]
+fn planted_bugs_apply() {
+    for path in patches() {
+        let output = Command::new("git")
+            .args(["apply", "--check", &path])
+            .current_dir(root())
+            .output();
+        // Without git the tree is not that of a checkout.
+        let Ok(output) = output else { return };
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{path}: {text}");
+    }
+}
