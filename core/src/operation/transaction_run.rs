@@ -135,7 +135,8 @@ impl TransactionRun {
     }
 
     /// True if a commit was not sent, because too little of the time limit remained. Until it has
-    /// passed, the next commit would fail at once as well.
+    /// passed, the next commit to the same server would fail at once as well, again and again
+    /// without a pause.
     fn is_too_late(&self, error: &Error) -> bool {
         let wait = match error.kind() {
             ErrorKind::Timeout { wait, .. } => Some(*wait),

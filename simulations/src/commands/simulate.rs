@@ -72,8 +72,8 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Write the transactions on lists of the first failed run, or without a failure of the first
-    /// run, as lines of JSON for a checker of isolation such as Elle. Only the workload
-    /// `applications` has some.
+    /// run, as lines of JSON for a checker of isolation such as Elle. Other workloads than
+    /// `applications` have no such transactions.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// End with the first failed seed, look for a smaller scenario with which it still fails in the
@@ -332,7 +332,10 @@ impl Outputs<'_> {
             });
         }
         if let Some(output) = self.history {
-            output.write(run, |report| Some(report.lists.json_lines()));
+            output.write(run, |report| {
+                let lines = report.lists.json_lines();
+                (!lines.is_empty()).then_some(lines)
+            });
         }
     }
 }
@@ -367,7 +370,7 @@ impl<'a> Output<'a> {
                 Some(Ok(())) => format!("{name}: {path}\n"),
                 Some(Err(error)) => format!("there is no {name}: {path}: {error}\n"),
                 None if run.is_none() => format!("there is no {name}: no seed has run\n"),
-                None => format!("there is no {name}: the run has panicked, or could not begin\n"),
+                None => format!("there is no {name}: the run has panicked, or has none\n"),
             },
         );
     }

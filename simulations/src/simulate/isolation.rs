@@ -4,10 +4,15 @@
 use adya::{History, Opts, Valid, Workload};
 use onionskin_core::time::Instant;
 use onionskin_worlds::world::{Failure, FailureKind, Report};
+use std::time::Duration;
 
-/// What MongoDB promises for transactions with the read concern `snapshot` and the write concern
+/// The consistency that MongoDB promises for transactions with the read concern `snapshot` and the write concern
 /// `majority`, in sessions with causal consistency.
 const MODEL: &str = "strong-session-snapshot-isolation";
+
+/// The time for the search of a cycle that explains a failure. It is long, so that the explanation
+/// does not depend on the speed of the machine.
+const SEARCH_TIME: Duration = Duration::from_secs(60);
 
 /// Lets the run fail if its transactions were not isolated, unless it has failed already.
 pub fn judge(report: &mut Report) {
@@ -16,13 +21,15 @@ pub fn judge(report: &mut Report) {
     }
     let options = Opts {
         models: vec![MODEL.to_owned()],
+        timeout: SEARCH_TIME,
         ..Opts::default()
     };
     let what = match History::from_json(&report.lists.json_lines()) {
         Err(error) => error.to_string(),
         Ok(history) => {
             let verdict = adya::check(&history, Workload::ListAppend, &options);
-            // `Unknown` is the verdict on a history that is too short to tell an order.
+            // `Unknown` is the verdict on a history that is too short to tell an order, or whose
+            // cycles were not found in time.
             if verdict.valid != Valid::False {
                 return;
             }

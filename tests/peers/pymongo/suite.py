@@ -9,9 +9,11 @@ are grouped by the reason in REASONS; those without a reason are listed with the
 """
 
 import collections
+import contextlib
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -73,11 +75,27 @@ def prepare():
     return source, python
 
 
+def free_ports(count):
+    """Returns the first of some free ports in a row."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = first.getsockname()[1]
+            try:
+                for other in range(port + 1, port + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", other)))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
 class Servers:
     """A deployment of `onionskin serve`."""
 
     def __init__(self, binary, topology):
-        command = [binary, "serve", *TOPOLOGIES[topology]]
+        # The tests look for a second router at the port after that of the first one.
+        port = free_ports(4)
+        command = [binary, "serve", "--port", str(port), *TOPOLOGIES[topology]]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -116,10 +116,17 @@ pub(crate) async fn with_transaction<R: Host>(
             let result = play(stage, callback).await;
             let own = slot.take().expect("it was put there");
             *spare = Some(std::mem::replace(session, own));
+            // The commit follows.
+            stage
+                .cuts
+                .as_ref()
+                .inspect(|cuts| cuts.begin("commitTransaction"));
             result
         })
     });
-    match result.await {
+    let result = result.await;
+    stage.cuts.as_ref().inspect(|cuts| cuts.end());
+    match result {
         Ok(()) => Ok(Answer::Nothing),
         Err(error) => match error.get_custom::<String>() {
             Some(reason) => Err(Failure::Runner(reason.clone())),

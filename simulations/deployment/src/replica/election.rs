@@ -109,6 +109,7 @@ impl Replica {
                     dry,
                     handoff,
                     last,
+                    commit: self.commit,
                 };
                 self.send(to, kind);
             }
@@ -124,7 +125,7 @@ impl Replica {
         candidacy: u64,
         dry: bool,
         handoff: bool,
-        last: Position,
+        (last, commit): (Position, u64),
     ) {
         if !dry {
             self.note_term(now, candidacy);
@@ -152,7 +153,7 @@ impl Replica {
         };
         self.send(from, kind);
         if !knows_primary && !newer {
-            self.send_copy(from, last);
+            self.send_copy(from, last, commit);
         }
     }
 

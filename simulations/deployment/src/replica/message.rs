@@ -26,6 +26,8 @@ pub(crate) enum Kind {
         handoff: bool,
         /// The last position in the candidate's oplog.
         last: Position,
+        /// The candidate's majority commit point.
+        commit: u64,
     },
     /// The reply to a vote request.
     Vote {

@@ -76,7 +76,7 @@ pub(crate) enum ReplicaEvent {
     RolledBack {
         entries: u64,
     },
-    /// An entry of the primary does not fit the data of this member.
+    /// An entry of another member does not fit the data of this member.
     Diverged(String),
     Resynced,
     /// The role, the known primary or the pending step-down changed, on which the hello reply
@@ -212,7 +212,8 @@ impl Replica {
                 dry,
                 handoff,
                 last,
-            } => self.on_vote_request(now, from, candidacy, dry, handoff, last),
+                commit,
+            } => self.on_vote_request(now, from, candidacy, dry, handoff, (last, commit)),
             Kind::Vote {
                 candidacy,
                 dry,
@@ -235,7 +236,7 @@ impl Replica {
             Kind::Snapshot { last, time, data } => {
                 self.on_snapshot(now, from, term, (last, time), *data)
             }
-            Kind::Copy { previous, entries } => self.on_copy(previous, entries),
+            Kind::Copy { previous, entries } => self.on_copy(now, term, previous, entries),
             Kind::StartElection => {
                 if term == self.term && self.may_start_election(now) {
                     self.start_election(now, false, true);

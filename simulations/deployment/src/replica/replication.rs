@@ -151,11 +151,12 @@ impl Replica {
     }
 
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
-    /// another one with a longer oplog, so that it can be elected.
-    pub(super) fn send_copy(&mut self, to: usize, last: Position) {
+    /// another one whose last entry is later, so that it can be elected. `commit` is the
+    /// candidate's majority commit point: both oplogs have the entries up to it.
+    pub(super) fn send_copy(&mut self, to: usize, last: Position, commit: u64) {
         let previous = match self.log.term_at(last.index) {
             Some(term) if term == last.term => last.index,
-            _ => self.commit.min(last.index),
+            _ => commit,
         };
         let Some(term) = self.log.term_at(previous) else {
             return;
@@ -177,8 +178,20 @@ impl Replica {
     }
 
     /// Accepts entries of another member while there is no primary. Two oplogs agree up to each
-    /// entry that is in both, and the one whose last entry is later has all committed entries.
-    pub(super) fn on_copy(&mut self, previous: Position, entries: Vec<Arc<Entry>>) {
+    /// entry that is in both, and the one whose last entry is later (by its term, then by its
+    /// index) has all committed entries.
+    pub(super) fn on_copy(
+        &mut self,
+        now: Instant,
+        term: u64,
+        previous: Position,
+        entries: Vec<Arc<Entry>>,
+    ) {
+        // No oplog has an entry of a term that its member does not know.
+        self.note_term(now, term);
+        if term < self.term {
+            return;
+        }
         let last = entries.last().map(|entry| entry.position);
         let is_known = self.log.term_at(previous.index) == Some(previous.term);
         if self.leader.is_some() || !self.is_producing || !is_known || last <= Some(self.log.last())
@@ -194,7 +207,7 @@ impl Replica {
         self.events.push_back(ReplicaEvent::Progress);
     }
 
-    /// Applies an entry of the primary, unless it is known. An entry that does not fit is not
+    /// Applies an entry of another member, unless it is known. An entry that does not fit is not
     /// applied, no part of it.
     fn accept(&mut self, entry: Arc<Entry>) -> Result<(), Unapplied> {
         let index = entry.position.index;

@@ -35,6 +35,7 @@ fn request(candidacy: u64, last: Position) -> Message {
         dry: false,
         handoff: false,
         last,
+        commit: 0,
     };
     Message {
         term: candidacy,
@@ -143,6 +144,7 @@ fn a_dry_run_vote_does_not_bind_the_member() {
         dry: true,
         handoff: false,
         last: Position::default(),
+        commit: 0,
     };
     replica.handle_message(now, 1, Message { term: 0, kind });
     assert_eq!(granted(&mut replica), Some(true));

@@ -6,7 +6,7 @@ use super::{
     document::{count_field, integer},
     fault::{Fault, bad_value},
     reply::Reply,
-    wait::concern_error,
+    wait::{concern_error, concern_of},
 };
 use crate::deployment::{ConnId, Shape};
 use bson::Bson;
@@ -49,40 +49,51 @@ impl Member {
         Need::Members(usize::MAX)
     }
 
-    /// Answers a write that was done, now or when enough members have it.
-    pub(super) fn confirm(&mut self, now: Instant, conn: ConnId, request: Request, reply: Reply) {
+    /// Answers a write that was done or has failed, now or when enough members have it.
+    pub(super) fn confirm(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        mut answer: Result<Reply, Fault>,
+    ) {
         let need = self.write_concern(&request).unwrap_or(Need::Members(1));
         let index = self.replica.last().index;
         let holders = match &self.options.shape {
             Shape::ReplicaSet(set) => set.members.iter().filter(|m| !m.arbiter).count(),
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => 1,
         };
-        let mut reply = reply;
+        let concern = concern_of(&mut answer);
         match need {
             Need::Members(usize::MAX) => {
                 let text = "No write concern mode of that name found in replica set configuration";
-                reply
-                    .concern
-                    .get_or_insert_with(|| concern_error(&request, 79, text));
+                concern.get_or_insert_with(|| concern_error(&request, 79, text));
             }
             Need::Members(n) if n > holders => {
                 let text = "Not enough data-bearing nodes";
-                reply
-                    .concern
-                    .get_or_insert_with(|| concern_error(&request, 100, text));
+                concern.get_or_insert_with(|| concern_error(&request, 100, text));
             }
             _ if !request.reply_wanted || self.is_confirmed(index, need) => {}
-            _ if reply.concern.is_some() => {}
+            _ if concern.is_some() => {}
             _ => {
                 let concern = request.command.get_document("writeConcern");
                 let wtimeout = concern.map_or(0, |c| count_field(c, "wtimeout"));
                 let deadline = (wtimeout > 0).then(|| now + Duration::from_millis(wtimeout));
-                let waiting = Waiting::Replication { index, need, reply };
+                let waiting = Waiting::Replication {
+                    index,
+                    need,
+                    answer,
+                };
                 return self.wait(conn, request, waiting, deadline);
             }
         }
-        self.respond(conn, &request, Ok(reply));
+        self.respond(conn, &request, answer);
     }
+}
+
+/// True if a command asks for a write concern. A statement of a transaction does not.
+pub(super) fn has_concern(request: &Request) -> bool {
+    w(request).is_some() && !request.command.contains_key("autocommit")
 }
 
 fn w(request: &Request) -> Option<&Bson> {

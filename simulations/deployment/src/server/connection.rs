@@ -3,6 +3,7 @@
 use super::{
     auth::{Conversation, Login},
     fail_point::FailEffect,
+    fault::Fault,
     job::LongQuery,
     reply::Reply,
     transaction::Lock,
@@ -45,7 +46,7 @@ pub(super) enum Waiting {
     Replication {
         index: u64,
         need: Need,
-        reply: Reply,
+        answer: Result<Reply, Fault>,
     },
     /// A finished linearizable read waits until a majority has an entry of this primary.
     Majority { index: u64, reply: Reply },

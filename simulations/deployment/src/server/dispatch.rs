@@ -2,10 +2,11 @@
 
 use super::{
     CATCH_UP_PERIOD, Member, commands,
+    concern::has_concern,
     connection::{Pending, Request, Waiting},
     document::{integer_field, truth},
     fail_point::FailEffect,
-    fault::{Fault, bad_value, fault, not_writable_primary},
+    fault::{Fault, awaits_concern, bad_value, fault, not_writable_primary},
     operations::CREATE_SHARDED,
     reply::Reply,
 };
@@ -115,7 +116,7 @@ impl Member {
             }
             Ok(Outcome::Written(mut reply)) => {
                 add(&mut reply);
-                self.confirm(now, conn, request, reply);
+                self.confirm(now, conn, request, Ok(reply));
             }
             Ok(Outcome::Route) => self.route(conn, request, effect),
             Ok(Outcome::Forward(primary, command)) => {
@@ -126,6 +127,9 @@ impl Member {
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
+            Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {
+                self.confirm(now, conn, request, Err(fault));
+            }
             Err(fault) => {
                 let fault = self.labelled(&request, fault);
                 self.respond(conn, &request, Err(fault));

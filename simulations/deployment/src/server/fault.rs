@@ -1,6 +1,7 @@
 //! Errors that the server raises in addition to those of the store, and the classes of errors.
 
 use crate::store::StoreError;
+use bson::Document;
 
 /// The error of a command that failed.
 #[derive(Clone, Debug)]
@@ -8,6 +9,8 @@ pub(super) struct Fault {
     pub(super) error: StoreError,
     /// Error labels that replace the usual ones.
     pub(super) labels: Option<Vec<String>>,
+    /// The reply's `writeConcernError`.
+    pub(super) concern: Option<Document>,
 }
 
 impl From<StoreError> for Fault {
@@ -15,6 +18,7 @@ impl From<StoreError> for Fault {
         Self {
             error,
             labels: None,
+            concern: None,
         }
     }
 }
@@ -31,6 +35,14 @@ pub(super) const fn is_retryable(code: i32) -> bool {
         code,
         6 | 7 | 89 | 91 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436
     )
+}
+
+/// True for the errors that a write raises because of the data: `NamespaceNotFound`,
+/// `IndexNotFound`, `NamespaceExists`, `IndexOptionsConflict`, `IndexKeySpecsConflict`,
+/// `DocumentValidationFailure` and `DuplicateKey`. The server then waits for the write concern as
+/// after a success.
+pub(super) const fn awaits_concern(code: i32) -> bool {
+    matches!(code, 26 | 27 | 48 | 85 | 86 | 121 | 11000)
 }
 
 /// True for the errors after which the server closes the connection.

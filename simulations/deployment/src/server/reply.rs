@@ -147,6 +147,12 @@ impl Envelope {
             if !fields.labels.is_empty() {
                 append(document, &bson::doc! { "errorLabels": fields.labels });
             }
+            if let Some(concern) = &fault.concern {
+                append(
+                    document,
+                    &bson::doc! { "writeConcernError": concern.clone() },
+                );
+            }
             if let Some(base) = fields.backoff {
                 document.i32("baseBackoffMS", base);
             }

@@ -4,7 +4,7 @@ use super::{
     Member,
     connection::{Need, Pending, Request, Waiting},
     fail_point::time_limit,
-    fault::fault,
+    fault::{Fault, fault},
     reply::Reply,
 };
 use crate::{deployment::ConnId, store::code_name};
@@ -50,10 +50,10 @@ impl Member {
         };
         let request = pending.request;
         match pending.waiting {
-            Waiting::Replication { mut reply, .. } => {
+            Waiting::Replication { mut answer, .. } => {
                 let text = "waiting for replication timed out";
-                reply.concern = Some(concern_error(&request, 64, text));
-                self.respond(conn, &request, Ok(reply));
+                *concern_of(&mut answer) = Some(concern_error(&request, 64, text));
+                self.respond(conn, &request, answer);
             }
             Waiting::Hello { exhaust } => self.answer_hello(now, conn, request, exhaust),
             Waiting::Blocked { effect } => {
@@ -113,9 +113,9 @@ impl Member {
             };
             let text = "Primary stepped down while waiting for replication";
             let answer = match waiting {
-                Waiting::Replication { mut reply, .. } => {
-                    reply.concern = Some(concern_error(&request, 189, text));
-                    Ok(reply)
+                Waiting::Replication { mut answer, .. } => {
+                    *concern_of(&mut answer) = Some(concern_error(&request, 189, text));
+                    answer
                 }
                 _ => Err(fault(11602, text)),
             };
@@ -142,9 +142,8 @@ impl Member {
 
     fn resume(&mut self, now: Instant, conn: ConnId, pending: Pending) {
         match pending.waiting {
-            Waiting::Replication { reply, .. } | Waiting::Majority { reply, .. } => {
-                self.respond(conn, &pending.request, Ok(reply));
-            }
+            Waiting::Replication { answer, .. } => self.respond(conn, &pending.request, answer),
+            Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
             _ => self.run(now, conn, pending.request, None),
@@ -160,6 +159,14 @@ impl Member {
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
         Some(pending)
+    }
+}
+
+/// Returns the `writeConcernError` of an answer.
+pub(super) const fn concern_of(answer: &mut Result<Reply, Fault>) -> &mut Option<Document> {
+    match answer {
+        Ok(reply) => &mut reply.concern,
+        Err(fault) => &mut fault.concern,
     }
 }
 

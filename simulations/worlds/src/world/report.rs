@@ -3,7 +3,7 @@
 use super::{
     options::{Way, WorldOptions},
     picture::{Heading, Picture},
-    runtime::ListHistory,
+    runtime::{Achieved, ListHistory},
     workload::{Ending, History},
 };
 use onionskin_core::time::Instant;
@@ -128,6 +128,8 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// The transactions on lists ([`Workload::Applications`](super::Workload::Applications)).
     pub lists: ListHistory,
+    /// The achievements of the callers of that workload.
+    pub achieved: Achieved,
 }
 
 impl Report {
@@ -145,6 +147,7 @@ impl Report {
             picture: None,
             failure: Some(failure),
             lists: ListHistory::default(),
+            achieved: Achieved::default(),
         }
     }
 

@@ -69,12 +69,12 @@ pub struct Step {
     pub id: i64,
     /// The time limit of the whole operation.
     pub timeout: Duration,
-    /// How the caller polls the operation.
+    /// The times at which the caller polls the operation.
     pub polling: Polling,
 }
 
-/// How a caller polls its operation. By default, whenever the operation asks for that, until it
-/// ends.
+/// The times at which a caller polls its operation. By default it polls the operation whenever that
+/// wakes it, until the operation ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polling {
     /// The time after which the caller abandons the operation, or `None`.

@@ -190,3 +190,36 @@ fn a_single_member_accepts_writes_immediately_after_a_restart() {
         assert_eq!(world.now.as_nanos(), 0, "{reply}");
     }
 }
+
+#[test]
+fn a_write_that_fails_because_of_the_data_waits_for_its_write_concern_as_well() {
+    let mut world = World::new(set_of(3), 4);
+    world.run_for(Duration::from_secs(5));
+    let conn = world.connect(0);
+    for name in ["a", "b"] {
+        let create = doc! { "create": name, "$db": "d" };
+        world.send_command(conn, &create).expect("a reply");
+    }
+    let rename = |concern: Document| {
+        doc! { "renameCollection": "d.a", "to": "d.b", "writeConcern": concern, "$db": "admin" }
+    };
+    let code = |reply: &Document| {
+        let concern = reply.get_document("writeConcernError").ok();
+        let of_concern = concern.and_then(|concern| concern.get_i32("code").ok());
+        (reply.get_i32("code").ok(), of_concern)
+    };
+    let mut send = |concern| world.send_command(conn, &rename(concern)).expect("a reply");
+    assert_eq!(code(&send(doc! { "w": "majority" })), (Some(48), None));
+    assert_eq!(code(&send(doc! { "w": 9 })), (Some(48), Some(100)));
+    assert_eq!(code(&send(doc! { "w": "x" })), (Some(48), Some(79)));
+    for member in [1, 2] {
+        world.deployment.cut(world.now, 0, member);
+    }
+    let insert = doc! {
+        "insert": "a", "documents": [{}], "writeConcern": { "w": 1 }, "$db": "d",
+    };
+    world.send_command(conn, &insert).expect("a reply");
+    let late = doc! { "w": "majority", "wtimeout": 100 };
+    let reply = world.send_command(conn, &rename(late)).expect("a reply");
+    assert_eq!(code(&reply), (Some(48), Some(64)), "{reply}");
+}

@@ -131,6 +131,43 @@ fn a_member_that_lacks_the_last_write_copies_it_from_another_member_and_leads() 
 }
 
 #[test]
+fn a_member_with_writes_that_nobody_else_has_copies_those_of_the_majority_and_leads() {
+    for seed in 0..10 {
+        let mut world = World::new(set_of(3), seed);
+        world.run_for(Duration::from_secs(5));
+        world.deployment.partition(world.now, &[0]);
+        let insert = |world: &mut World, member: usize, ids: Vec<i32>| {
+            let conn = world.connect(member);
+            let documents: Vec<Document> = ids.into_iter().map(|id| doc! { "_id": id }).collect();
+            let concern = doc! { "w": 1 };
+            let insert = doc! {
+                "insert": "c", "$db": "d", "documents": documents, "writeConcern": concern,
+            };
+            world.send_command(conn, &insert);
+        };
+        for id in 0..20 {
+            insert(&mut world, 0, vec![id]);
+        }
+        world.run_for(3 * ELECTION_TIMEOUT);
+        let first = world.deployment.primary().expect("the majority elects");
+        insert(&mut world, first, (100..130).collect());
+        world.run_for(Duration::from_secs(1));
+        world.deployment.step_down(world.now);
+        let (second, _) = world.until_primary(ELECTION_TIMEOUT).expect("a primary");
+        assert_ne!(second, first);
+        world.run_for(Duration::from_secs(1));
+        world.deployment.kill(world.now, second);
+        world.deployment.heal(world.now);
+        let limit = 4 * ELECTION_TIMEOUT;
+        let (primary, _) = world.until_primary(limit).expect("a primary");
+        assert_eq!(primary, 0);
+        let store = world.deployment.store(0).expect("it runs");
+        let collection = store.collection(&Namespace::new("d", "c"));
+        assert_eq!(collection.map(|found| found.documents().count()), Some(30));
+    }
+}
+
+#[test]
 fn two_of_five_members_elect_no_primary() {
     let mut world = World::new(set_of(5), 3);
     world.run_for(Duration::from_secs(5));

@@ -2,18 +2,15 @@
 //! topology, and that each command of an operation reports a wait at most once.
 
 use onionskin_core::event::{CommandEvent, Event, EventKind, SelectionEvent};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 #[derive(Debug, Default)]
 pub(super) struct SelectionChecker {
     /// The operations that select a server.
     searching: BTreeSet<u64>,
-    /// The operations that have reported a wait, with the command for which they did. A command
+    /// The operations that have reported a wait, with the commands for which they did. A command
     /// that has succeeded can be followed by another one of the same name.
-    waited: BTreeMap<u64, Arc<str>>,
+    waited: BTreeSet<(u64, Arc<str>)>,
 }
 
 impl SelectionChecker {
@@ -21,7 +18,7 @@ impl SelectionChecker {
         let event = match &event.kind {
             EventKind::Selection(event) => event,
             EventKind::Command(CommandEvent::Succeeded { facts, .. }) => {
-                self.waited.remove(&facts.operation_id);
+                self.waited.retain(|(id, _)| *id != facts.operation_id);
                 return Ok(());
             }
             _ => return Ok(()),
@@ -31,9 +28,8 @@ impl SelectionChecker {
                 (facts, self.searching.insert(facts.operation_id))
             }
             SelectionEvent::Waiting { facts, .. } => {
-                let name = facts.operation.clone();
-                let before = self.waited.insert(facts.operation_id, name.clone());
-                let is_first = before.is_none_or(|before| before != name);
+                let command = (facts.operation_id, facts.operation.clone());
+                let is_first = self.waited.insert(command);
                 (
                     facts,
                     is_first && self.searching.contains(&facts.operation_id),

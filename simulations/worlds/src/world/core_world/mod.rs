@@ -13,7 +13,7 @@ use super::{
     options::{Way, WorldOptions, index, world_seed},
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
-    runtime::ListHistory,
+    runtime::{Achieved, ListHistory},
     scenario::Span,
     setup,
     trace::Trace,
@@ -222,6 +222,7 @@ impl CoreWorld {
             failure: self.failure,
             options: self.options,
             lists: ListHistory::default(),
+            achieved: Achieved::default(),
         }
     }
 

@@ -112,6 +112,7 @@ impl World {
             trace: trace.into_text(),
             failure,
             options,
+            achieved: state.applications.achieved(),
             lists: std::mem::take(&mut state.applications.lists),
         };
         drop(state);
@@ -186,7 +187,8 @@ impl World {
     }
 
     fn check_end(&self) -> Result<(), Failure> {
-        let state = self.executor.shared.lock();
+        let mut state = self.executor.shared.lock();
+        let state = &mut *state;
         let now = state.now;
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
         for (number, client) in self.clients.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::SimRuntime;
 use std::fmt;
 
-/// What becomes of a message at which its connection breaks.
+/// The fate of a message at which its connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The message is lost.

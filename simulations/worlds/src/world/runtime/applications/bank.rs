@@ -17,16 +17,61 @@ const ACCOUNTS: i64 = 6;
 /// The money of each account at the beginning.
 const MONEY: i64 = 100;
 
-/// Checks that the accounts have all the money, or that there are none yet.
-pub(super) fn check(accounts: &[Document]) -> Result<(), String> {
-    let money = |account: &Document| match account.get("n") {
+/// The transfers of a run.
+#[derive(Debug, Default)]
+pub(super) struct Bank {
+    /// The number of acknowledged transfers.
+    pub(super) transfers: usize,
+    /// The change of each account by acknowledged transfers.
+    known: [i64; ACCOUNTS as usize],
+    /// The most that each account can have lost by transfers with an unknown end.
+    lost: [i64; ACCOUNTS as usize],
+    /// The most that each account can have won by transfers with an unknown end.
+    won: [i64; ACCOUNTS as usize],
+}
+
+impl Bank {
+    fn add(&mut self, transfer: Transfer, is_acknowledged: bool) {
+        let Transfer { from, to, money } = transfer;
+        let (from, to) = (from as usize, to as usize);
+        if is_acknowledged {
+            self.transfers += 1;
+            self.known[from] -= money;
+            self.known[to] += money;
+        } else {
+            self.lost[from] += money;
+            self.won[to] += money;
+        }
+    }
+
+    /// Checks that the accounts have the money that the transfers left them.
+    pub(super) fn check_end(&self, accounts: &[Document]) -> Result<(), String> {
+        check(accounts, self.transfers > 0)?;
+        for account in accounts {
+            let place = account.get_i64("_id").unwrap_or_default() as usize;
+            let middle = MONEY + self.known[place];
+            let possible = middle - self.lost[place]..=middle + self.won[place];
+            if !possible.contains(&money(account)) {
+                return Err(format!("an account is not within {possible:?}: {account}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn money(account: &Document) -> i64 {
+    match account.get("n") {
         Some(Bson::Int32(n)) => i64::from(*n),
         Some(Bson::Int64(n)) => *n,
         _ => 0,
-    };
+    }
+}
+
+/// Checks that the accounts have all the money. If none was opened before, there can be none.
+fn check(accounts: &[Document], are_open: bool) -> Result<(), String> {
     let sum: i64 = accounts.iter().map(money).sum();
     let is_whole = accounts.len() as i64 == ACCOUNTS && sum == ACCOUNTS * MONEY;
-    match is_whole || accounts.is_empty() {
+    match is_whole || (accounts.is_empty() && !are_open) {
         true => Ok(()),
         false => Err(format!("the accounts are {accounts:?}")),
     }
@@ -79,7 +124,10 @@ impl Application {
         let accounts = database.collection::<Document>(COLLECTION);
         while let Some(is_late) = self.next_step().await {
             let limit = self.limit(is_late);
+            let mut are_open = self.runtime.shared.lock().applications.bank.transfers > 0;
             let found = if self.random.chance(1, 4) {
+                // A member that was the primary can have an older snapshot.
+                are_open = false;
                 let client = self.client.clone();
                 let read = async {
                     let mut session = client.start_session().snapshot(true).await?;
@@ -116,11 +164,15 @@ impl Application {
                     })
                     .await
                 };
-                self.attempt("a transfer", limit * 2, is_late, run).await
+                let ended = self.attempt("a transfer", limit * 2, is_late, run).await;
+                let mut state = self.runtime.shared.lock();
+                state.applications.bank.add(transfer, ended.is_ok());
+                drop(state);
+                ended
             };
-            match found.map(|found| check(&found)) {
+            match found.map(|found| check(&found, are_open)) {
                 Ok(Ok(())) => {}
-                Ok(Err(what)) => self.fail(FailureKind::Correctness, &format!("read: {what}")),
+                Ok(Err(what)) => self.fail(FailureKind::Correctness, "a wrong sum was read", &what),
                 Err(left) if self.goes_on(&left, is_late) => {}
                 Err(_) => return,
             }

@@ -23,7 +23,8 @@ const TRIES: u32 = 4;
 /// The files that were stored.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    count: i64,
+    /// The sizes of all files whose upload has begun.
+    begun: BTreeMap<i64, usize>,
     /// The files whose upload has succeeded: their `_id`s and sizes.
     stored: BTreeMap<i64, usize>,
 }
@@ -35,6 +36,11 @@ fn bytes(id: i64, size: usize) -> Vec<u8> {
 }
 
 impl Files {
+    /// Returns the number of stored files.
+    pub(super) fn stored(&self) -> usize {
+        self.stored.len()
+    }
+
     /// Checks that the files are in the data as a whole.
     pub(super) fn check(&self, documents: impl Fn(&str) -> Vec<Document>) -> Result<(), String> {
         let files = documents("fs.files");
@@ -45,7 +51,10 @@ impl Files {
                 chunk.get_i32("n"),
                 chunk.get_binary_generic("data"),
             ) {
-                chunks.insert((file, n), data.clone());
+                let first = chunks.insert((file, n), data.clone());
+                if first.is_some() {
+                    return Err(format!("the chunk {n} of the file {file} was stored twice"));
+                }
             }
         }
         let known = files.iter().map(|file| file.get_i64("_id").unwrap_or(-1));
@@ -56,8 +65,7 @@ impl Files {
             let length = file.and_then(|file| file.get_i64("length").ok());
             let of_it = chunks.range((id, 0)..(id + 1, 0));
             let found: Vec<u8> = of_it.flat_map(|(_, data)| data.clone()).collect();
-            // The upload of a file that is not in `stored` has failed or was abandoned at its end.
-            let size = self.stored.get(&id).map_or(found.len(), |&size| size);
+            let size = self.begun.get(&id).copied().unwrap_or_default();
             if length != Some(size as i64) || found != bytes(id, size) {
                 return Err(format!(
                     "the file {id} of {size} bytes was stored as {file:?} with {} bytes",
@@ -108,8 +116,10 @@ impl Application {
         for left in (0..if is_late { TRIES } else { 1 }).rev() {
             let id = {
                 let mut state = self.runtime.shared.lock();
-                state.applications.files.count += 1;
-                state.applications.files.count
+                let begun = &mut state.applications.files.begun;
+                let id = begun.len() as i64;
+                begun.insert(id, size);
+                id
             };
             let content = bytes(id, size);
             let upload = async {
@@ -144,14 +154,22 @@ impl Application {
         match self.attempt("a download", limit, is_late, download).await {
             Ok(_) if found == bytes(id, size) => true,
             Ok(_) => {
-                let message = format!("the file {id} was read as {} bytes", found.len());
-                self.fail(FailureKind::Correctness, &message);
+                let details = format!("the file {id} of {size} bytes as {}", found.len());
+                self.fail(
+                    FailureKind::Correctness,
+                    "a file was read wrongly",
+                    &details,
+                );
                 true
             }
             Err(Left::Failed(error)) if !is_late && is_missing(&error) => true,
             Err(Left::Failed(error)) if matches!(error.kind(), ErrorKind::GridFs(_)) => {
-                let message = format!("the file {id} was not read: {error}");
-                self.fail(FailureKind::Correctness, &message);
+                let details = format!("the file {id}: {error}");
+                self.fail(
+                    FailureKind::Correctness,
+                    "a stored file was not read",
+                    &details,
+                );
                 true
             }
             Err(left) => self.goes_on(&left, is_late),

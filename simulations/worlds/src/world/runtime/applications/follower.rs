@@ -7,7 +7,7 @@ use super::{
 use crate::world::{report::FailureKind, workload::DATABASE};
 use bson::{Bson, Document, Timestamp};
 use onionskin::{
-    ChangeStream,
+    ChangeStream, Runtime as _,
     change_stream::event::{ChangeStreamEvent, OperationType, ResumeToken},
 };
 use onionskin_core::{error::Error, time::Instant};
@@ -22,7 +22,7 @@ const EMPTY: u32 = 4;
 /// The number of failures after healing that a follower may see.
 const LATE_FAILURES: u32 = 8;
 
-/// What a follower has seen.
+/// The events that a follower has seen.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The time at which the stream was open.
@@ -59,6 +59,11 @@ impl Seen {
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of values that were seen.
+    pub(super) fn events(&self) -> usize {
+        self.values.values().map(Vec::len).sum()
     }
 
     /// Adds an event. Returns what is wrong with it.
@@ -142,7 +147,11 @@ impl Application {
                     }
                 }
                 Ok(None) if !open.is_alive() => stream = None,
-                Ok(None) => empty += u32::from(is_late && self.has_no_writers()),
+                Ok(None) => {
+                    empty += u32::from(is_late && self.has_no_writers());
+                    // A stream that never waits must not stop the time.
+                    self.runtime.sleep(Duration::from_millis(1)).await;
+                }
                 Err(Left::Closed) => return,
                 Err(left) => {
                     empty = 0;
@@ -194,7 +203,7 @@ impl Application {
         let mut state = self.runtime.shared.lock();
         let seen = place.and_then(|place| state.applications.followers.get_mut(place));
         if let Some(Err(what)) = seen.map(|seen| seen.add(event)) {
-            let message = format!("client {}: an event {what}: {event:?}", self.number);
+            let message = format!("an event {what}: client {}: {event:?}", self.number);
             state.fail(FailureKind::Correctness, message);
         }
     }

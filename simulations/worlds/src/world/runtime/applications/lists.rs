@@ -16,7 +16,7 @@ use onionskin_core::{
     random::Random,
     time::Instant,
 };
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, future::IntoFuture as _, time::Duration};
 
 /// The collection of the lists.
 pub(super) const COLLECTION: &str = "lists";
@@ -39,9 +39,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of times that a commit whose outcome is not known is sent.
 const COMMITS: usize = 3;
 
-/// What a transaction does with one list.
+/// An access of a transaction to a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(super) enum Access {
     /// It appends a value.
     Append {
         /// The `_id` of the list.
@@ -58,9 +58,9 @@ pub enum Access {
     },
 }
 
-/// How a transaction has ended.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// It was committed.
     Committed,
     /// It was not committed, and never will be.
@@ -235,6 +235,20 @@ impl ListHistory {
         }
     }
 
+    /// Adds a transaction that reads all lists as they are at the end.
+    pub(super) fn finish(&mut self, now: Instant, lists: Lists) {
+        if lists.is_empty() {
+            return;
+        }
+        let process = self.new_process();
+        let reads = lists.into_iter().map(|(list, values)| Access::Read {
+            list,
+            found: Some(values),
+        });
+        let place = self.begin(now, process, reads.collect());
+        self.end(now, place, Outcome::Committed);
+    }
+
     /// Returns the lists whose first access began after this time.
     pub(super) fn begun_after(&self, at: Instant) -> impl Iterator<Item = i64> {
         let mut firsts: BTreeMap<i64, Instant> = BTreeMap::new();
@@ -318,17 +332,20 @@ impl Application {
         // The session, and the number of its process: a session sees its own transactions.
         let mut used: Option<(Session, usize)> = None;
         while let Some(is_late) = self.next_step().await {
+            let limit = self.limit(is_late);
             let (mut session, process) = match used.take() {
                 Some(used) => used,
                 None => {
-                    let Ok(session) = self.client.start_session().await else {
-                        return;
+                    let start = self.client.start_session().into_future();
+                    let session = match self.attempt("a session", limit, true, start).await {
+                        Ok(session) => session,
+                        Err(left) if self.goes_on(&left, true) => continue,
+                        Err(_) => return,
                     };
                     let mut state = self.runtime.shared.lock();
                     (session, state.applications.lists.new_process())
                 }
             };
-            let limit = self.limit(is_late);
             // After healing, the client repeats the transaction until it succeeds.
             let repeats = is_late || self.random.chance(1, 2);
             let (place, accesses) = {
@@ -392,9 +409,11 @@ impl Application {
             || error.code() == Some(WRITE_CONFLICT);
         let mut state = self.runtime.shared.lock();
         let began = state.applications.lists.transactions[place].began;
-        if is_repeatable && state.now + LONGEST_PAUSE < began + limit {
+        // A commit is not repeated after `MaxTimeMSExpired`, and if it has no time for a round trip.
+        let is_over = error.is_timeout() && !error.is_server_selection();
+        if is_repeatable && !is_over && state.now + LONGEST_PAUSE < began + limit {
             let number = self.number;
-            let message = format!("client {number}: a transaction was not repeated: {error:?}");
+            let message = format!("a transaction was not repeated: client {number}: {error:?}");
             state.fail(FailureKind::Correctness, message);
         }
     }

@@ -9,7 +9,7 @@ mod files;
 mod follower;
 mod lists;
 
-pub use lists::{Access, ListHistory, Outcome};
+pub use lists::ListHistory;
 
 use super::{SimRuntime, polling::polled};
 use crate::world::{
@@ -50,11 +50,12 @@ enum Kind {
     Files,
 }
 
-/// What the applications of a run have done and seen.
+/// The effects and observations of the applications of a run.
 #[derive(Debug, Default)]
 pub(in crate::world) struct Records {
     pub(in crate::world) lists: ListHistory,
     followers: Vec<follower::Seen>,
+    bank: bank::Bank,
     files: files::Files,
     pub(in crate::world) tally: Tally,
     /// The number of callers that can still change lists.
@@ -62,22 +63,46 @@ pub(in crate::world) struct Records {
 }
 
 impl Records {
-    /// Compares what was seen with the data of the primary.
-    pub(super) fn check(&self, now: Instant, deployment: &Deployment) -> Result<(), Failure> {
-        let checked = match deployment.primary() {
-            None => return Ok(()),
-            Some(primary) => {
-                let documents = |collection: &str| documents(deployment, primary, collection);
-                let lists = lists::stored(&documents(lists::COLLECTION));
-                self.lists
-                    .check(&lists)
-                    .and_then(|()| self.followers.iter().try_for_each(|s| s.check(&lists)))
-                    .and_then(|()| bank::check(&documents(bank::COLLECTION)))
-                    .and_then(|()| self.files.check(documents))
-            }
+    /// Compares what was seen with the data of the primary, and adds the lists to their history.
+    pub(super) fn check(&mut self, now: Instant, deployment: &Deployment) -> Result<(), Failure> {
+        let Some(primary) = deployment.primary() else {
+            return Ok(());
         };
+        let documents = |collection: &str| documents(deployment, primary, collection);
+        let lists = lists::stored(&documents(lists::COLLECTION));
+        let checked = self
+            .lists
+            .check(&lists)
+            .and_then(|()| self.followers.iter().try_for_each(|s| s.check(&lists)))
+            .and_then(|()| self.bank.check_end(&documents(bank::COLLECTION)))
+            .and_then(|()| self.files.check(documents));
+        self.lists.finish(now, lists);
         checked.map_err(|what| Failure::new(FailureKind::Correctness, now, what))
     }
+
+    /// Returns how much was done.
+    pub(super) fn achieved(&self) -> Achieved {
+        Achieved {
+            transactions: self.lists.committed(),
+            transfers: self.bank.transfers,
+            events: self.followers.iter().map(follower::Seen::events).sum(),
+            files: self.files.stored(),
+        }
+    }
+}
+
+/// The achievements of the callers of
+/// [`Workload::Applications`](crate::world::Workload::Applications).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Achieved {
+    /// The number of transactions on lists that were committed.
+    pub transactions: usize,
+    /// The number of acknowledged transfers between accounts.
+    pub transfers: usize,
+    /// The number of values that change streams have seen.
+    pub events: usize,
+    /// The number of stored files.
+    pub files: usize,
 }
 
 fn documents(deployment: &Deployment, member: usize, collection: &str) -> Vec<Document> {
@@ -198,7 +223,7 @@ impl Application {
             .map_or(Duration::ZERO, |absence| absence.time);
         if now > began + limit + absence + frozen + SLACK {
             let message = format!(
-                "client {}: {name} of {began} ended after its limit of {limit:?}: {:?}",
+                "{name} ended after its limit: {limit:?} from {began}, client {}: {:?}",
                 self.number,
                 result.as_ref().map(|result| result.as_ref().err()),
             );
@@ -215,7 +240,7 @@ impl Application {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) if matches!(error.kind(), ErrorKind::Shutdown) => {
                 if self.closes.is_none_or(|at| at > now) {
-                    let message = format!("client {}: {error} before it was closed", self.number);
+                    let message = format!("{error} before its time: client {}", self.number);
                     state.fail(FailureKind::Correctness, message);
                 }
                 Err(Left::Closed)
@@ -224,8 +249,9 @@ impl Application {
         }
     }
 
-    fn fail(&self, kind: FailureKind, message: &str) {
-        let message = format!("client {}: {message}", self.number);
+    /// Records a failure: what is wrong, and the details.
+    fn fail(&self, kind: FailureKind, what: &str, details: &str) {
+        let message = format!("{what}: client {}: {details}", self.number);
         self.runtime.shared.lock().fail(kind, message);
     }
 
@@ -242,8 +268,12 @@ impl Application {
     /// client was closed.
     fn goes_on(&self, left: &Left, is_late: bool) -> bool {
         if let (Left::Failed(error), true) = (left, is_late) {
-            let message = format!("a call failed after healing: {error} {error:?}");
-            self.fail(FailureKind::Liveness, &message);
+            let details = format!("{error} {error:?}");
+            self.fail(
+                FailureKind::Liveness,
+                "a call failed after healing",
+                &details,
+            );
         }
         !matches!(left, Left::Closed)
     }
