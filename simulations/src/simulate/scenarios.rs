@@ -162,6 +162,8 @@ mod tests {
             ("safety = \"18446744074s\"", "no length of time"),
             ("min-latency = \"2s\"\nmax-latency = \"1s\"", "longer"),
             ("tasks = 1000000000", "from 1 to 1000"),
+            ("workload = \"sales\"", "unknown variant"),
+            ("workload = \"applications\"\nmembers = 1", "a standalone"),
             ("grace = \"1441min\"", "longer than 1440min"),
             ("client-options = \"w=1&tlsInsecure=true\"", "`tlsinsecure`"),
             (
