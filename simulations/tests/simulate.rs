@@ -164,7 +164,7 @@ fn the_history_of_a_run_has_its_transactions() {
     let kinds: Vec<String> = history
         .lines()
         .map(|line| {
-            let operation: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+            let operation: Value = serde_json::from_str(line).expect("a line of JSON");
             operation["type"].as_str().expect("a type").to_owned()
         })
         .collect();

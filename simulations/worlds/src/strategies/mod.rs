@@ -12,50 +12,56 @@
 //! - [`lying_histories`]: hello replies that violate the rules of servers;
 //! - [`failures`] and [`incident_histories`]: errors of operations and of new connections.
 //!
-//! ```
-//! use onionskin_core::{
-//!     description::{ServerType, TopologyId},
-//!     time::Instant,
-//!     unstable::{hello::HelloAnswer, sdam::{Order, Sdam, SdamOptions}},
-//! };
-//! use onionskin_worlds::strategies::standalone_histories;
-//! use proptest::{prelude::*, test_runner::TestRunner};
-//! use std::time::Duration;
+//! An application has a listener that keeps the address of the primary, so that a dashboard shows
+//! it. Here it is held against random replica sets:
 //!
-//! // A client describes a standalone as `Standalone` or `Unknown`, also when the server stops.
+//! ```
+//! use onionskin_core::{address::Address, description::{ServerType, TopologyDescription}};
+//! use onionskin_worlds::strategies::replica_set_histories;
+//! use proptest::{prelude::*, test_runner::TestRunner};
+//!
+//! #[derive(Default)]
+//! struct Dashboard {
+//!     primary: Option<Address>,
+//! }
+//!
+//! impl Dashboard {
+//!     /// The listener of topology changes.
+//!     fn observe(&mut self, new: &TopologyDescription) {
+//!         let mut servers = new.servers.values();
+//!         let primary = servers.find(|server| server.server_type == ServerType::RsPrimary);
+//!         self.primary = primary.map(|server| server.address.clone());
+//!     }
+//! }
+//!
 //! let mut runner = TestRunner::default();
-//! runner.run(&standalone_histories(), |history| {
-//!     let id = TopologyId(bson::oid::ObjectId::from_bytes([0; 12]));
-//!     let mut sdam = Sdam::new(SdamOptions::new(id, history.seeds.clone()));
-//!     let mut now = Instant::ZERO;
-//!     sdam.start(now);
-//!     for hello in &history.hellos {
-//!         let orders = std::iter::from_fn(|| sdam.poll_order());
-//!         let opened = orders.fold(None, |last, order| match order {
-//!             Order::Open { connection, .. } => Some(connection),
-//!             _ => last,
-//!         });
-//!         now = now + Duration::from_secs(1);
-//!         if let (Some(check), Some(reply)) = (opened, &hello.reply) {
-//!             let answer = HelloAnswer::new(reply.clone());
-//!             sdam.handle_connected(now, check, answer, Duration::from_millis(1));
+//! let result = runner.run(&replica_set_histories(), |history| {
+//!     let mut dashboard = Dashboard::default();
+//!     for description in history.descriptions() {
+//!         dashboard.observe(&description);
+//!         if let Some(primary) = &dashboard.primary {
+//!             let server_type = description.servers[primary].server_type;
+//!             // The code of the smallest failing history can be pasted into a test.
+//!             prop_assert!(server_type == ServerType::RsPrimary, "{}", history.code());
 //!         }
-//!         let server = sdam.description().servers.values().next().unwrap();
-//!         prop_assert!(matches!(
-//!             server.server_type,
-//!             ServerType::Standalone | ServerType::Unknown
-//!         ));
 //!     }
 //!     Ok(())
-//! }).unwrap();
+//! });
+//! result.unwrap();
 //! ```
+//!
+//! [`History::descriptions`] plays a history to a client that only observes, and [`History::code`]
+//! prints it as Rust. Tests of the discovery machine itself give the hellos to
+//! `onionskin_core::unstable::sdam::Sdam`, as `descriptions` does.
 
+mod code;
 mod description;
 mod failure;
 mod history;
 mod lying;
 mod replica_set;
 mod reply;
+mod view;
 
 pub use description::{server_descriptions, topology_descriptions};
 pub use failure::{Cause, ClientCause, Failure, Incident, failures, incident_histories};
