@@ -254,8 +254,8 @@ mod tests {
     fn a_commit_that_exceeded_its_time_on_the_server_is_not_repeated() {
         let reply = bson::rawdoc! { "ok": 0, "code": 50, "errmsg": "late" };
         let fault = crate::error::CommandError::from_reply(&reply);
-        let error = Error::new(crate::error::ErrorKind::Command(fault))
-            .with_label(Label::UnknownTransactionCommitResult);
+        let error =
+            Error::new(ErrorKind::Command(fault)).with_label(Label::UnknownTransactionCommitResult);
         let mut run = TransactionRun::new(Instant::ZERO, None);
         assert!(run.after_commit(Instant::ZERO, error).is_err());
     }

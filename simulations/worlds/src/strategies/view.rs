@@ -29,12 +29,13 @@ impl History {
     pub fn descriptions(&self) -> Vec<Arc<TopologyDescription>> {
         let mut observer = Observer::new(self);
         let mut found = vec![observer.sdam.description().clone()];
+        let mut version = observer.sdam.version();
         for hello in &self.hellos {
             let reply = hello.reply.clone().map(HelloAnswer::new);
             observer.ask(&hello.server, reply);
-            let description = observer.sdam.description();
-            if !found.last().is_some_and(|last| last == description) {
-                found.push(description.clone());
+            if version != observer.sdam.version() {
+                version = observer.sdam.version();
+                found.push(observer.sdam.description().clone());
             }
         }
         found
@@ -137,19 +138,14 @@ impl Observer {
 #[cfg(test)]
 mod tests {
     use super::super::{lying_histories, replica_set_histories, sharded_histories};
-    use super::*;
     use onionskin_core::description::{ServerType, TopologyType};
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn a_replica_set_is_described_by_neighbours_that_differ(
-            history in replica_set_histories(),
-        ) {
-            let descriptions = history.descriptions();
-            for pair in descriptions.windows(2) {
-                prop_assert_ne!(&pair[0], &pair[1]);
-                let primaries = pair[1].servers.values();
+        fn a_replica_set_has_one_primary_at_most(history in replica_set_histories()) {
+            for description in history.descriptions() {
+                let primaries = description.servers.values();
                 let primaries = primaries.filter(|s| s.server_type == ServerType::RsPrimary);
                 prop_assert!(primaries.count() <= 1);
             }
