@@ -6,8 +6,8 @@ use onionskin_core::time::Instant;
 use onionskin_worlds::world::{Failure, FailureKind, Report};
 use std::time::Duration;
 
-/// The consistency that MongoDB promises for transactions with the read concern `snapshot` and the write concern
-/// `majority`, in sessions with causal consistency.
+/// The consistency that MongoDB promises for transactions with the read concern `snapshot` and the
+/// write concern `majority`, in sessions with causal consistency.
 const MODEL: &str = "strong-session-snapshot-isolation";
 
 /// The time for the search of a cycle that explains a failure. It is long, so that the explanation

@@ -67,8 +67,8 @@ suites! {
     versioned_api: "versioned-api", ["versioned-api/tests"];
 }
 
-/// Each operation meets one connection that breaks, before or after its command has arrived. A retry
-/// must hide that.
+/// Each operation meets one connection that breaks, before or after its command has arrived. A
+/// retry must hide that.
 #[test]
 fn operations_have_the_same_results_when_connections_break() {
     let folders = [

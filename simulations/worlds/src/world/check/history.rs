@@ -20,9 +20,9 @@ const DUPLICATE_KEY: i32 = 11000;
 /// reads returned the right data.
 ///
 /// `slack` returns the time by which an operation of a client may end after its deadline. The
-/// caller's absence (`Polling::absence`) is added to the deadline, because an operation can end only
-/// when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a client
-/// that may fail because of faults before healing.
+/// absence of the caller (`Polling::absence`) is added to the deadline, because an operation can
+/// end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a
+/// client that may fail because of faults before healing.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,

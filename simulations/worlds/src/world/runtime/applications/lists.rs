@@ -42,14 +42,14 @@ const COMMITS: usize = 3;
 /// An access of a transaction to a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It appends a value.
+    /// An appended value.
     Append {
         /// The `_id` of the list.
         list: i64,
         /// The value.
         value: i64,
     },
-    /// It reads the list.
+    /// A read of the whole list.
     Read {
         /// The `_id` of the list.
         list: i64,
@@ -61,11 +61,11 @@ pub(super) enum Access {
 /// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was committed.
+    /// The transaction was committed.
     Committed,
-    /// It was not committed, and never will be.
+    /// The transaction was not committed, and never will be.
     Aborted,
-    /// It was committed or not.
+    /// The transaction was committed or not.
     Unknown,
 }
 
@@ -409,7 +409,7 @@ impl Application {
             || error.code() == Some(WRITE_CONFLICT);
         let mut state = self.runtime.shared.lock();
         let began = state.applications.lists.transactions[place].began;
-        // A commit is not repeated after `MaxTimeMSExpired`, and if it has no time for a round trip.
+        // A commit is not repeated after `MaxTimeMSExpired`, or without time for a round trip.
         let is_over = error.is_timeout() && !error.is_server_selection();
         if is_repeatable && !is_over && state.now + LONGEST_PAUSE < began + limit {
             let number = self.number;

@@ -139,7 +139,7 @@ enum Left {
     Abandoned,
     /// The client was closed.
     Closed,
-    /// It failed.
+    /// The step failed.
     Failed(Error),
 }
 
