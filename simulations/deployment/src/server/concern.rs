@@ -6,7 +6,7 @@ use super::{
     document::{count_field, integer},
     fault::{Fault, bad_value},
     reply::Reply,
-    wait::{concern_error, concern_of},
+    wait::{complain, complains, concern_error},
 };
 use crate::deployment::{ConnId, Shape};
 use bson::Bson;
@@ -63,18 +63,17 @@ impl Member {
             Shape::ReplicaSet(set) => set.members.iter().filter(|m| !m.arbiter).count(),
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => 1,
         };
-        let concern = concern_of(&mut answer);
         match need {
+            _ if complains(&answer) => {}
             Need::Members(usize::MAX) => {
                 let text = "No write concern mode of that name found in replica set configuration";
-                concern.get_or_insert_with(|| concern_error(&request, 79, text));
+                complain(&mut answer, concern_error(&request, 79, text));
             }
             Need::Members(n) if n > holders => {
                 let text = "Not enough data-bearing nodes";
-                concern.get_or_insert_with(|| concern_error(&request, 100, text));
+                complain(&mut answer, concern_error(&request, 100, text));
             }
             _ if !request.reply_wanted || self.is_confirmed(index, need) => {}
-            _ if concern.is_some() => {}
             _ => {
                 let concern = request.command.get_document("writeConcern");
                 let wtimeout = concern.map_or(0, |c| count_field(c, "wtimeout"));

@@ -10,7 +10,7 @@ pub(super) struct Fault {
     /// Error labels that replace the usual ones.
     pub(super) labels: Option<Vec<String>>,
     /// The reply's `writeConcernError`.
-    pub(super) concern: Option<Document>,
+    pub(super) concern: Option<Box<Document>>,
 }
 
 impl From<StoreError> for Fault {

@@ -150,7 +150,7 @@ impl Envelope {
             if let Some(concern) = &fault.concern {
                 append(
                     document,
-                    &bson::doc! { "writeConcernError": concern.clone() },
+                    &bson::doc! { "writeConcernError": (**concern).clone() },
                 );
             }
             if let Some(base) = fields.backoff {

@@ -52,7 +52,7 @@ impl Member {
         match pending.waiting {
             Waiting::Replication { mut answer, .. } => {
                 let text = "waiting for replication timed out";
-                *concern_of(&mut answer) = Some(concern_error(&request, 64, text));
+                complain(&mut answer, concern_error(&request, 64, text));
                 self.respond(conn, &request, answer);
             }
             Waiting::Hello { exhaust } => self.answer_hello(now, conn, request, exhaust),
@@ -114,7 +114,7 @@ impl Member {
             let text = "Primary stepped down while waiting for replication";
             let answer = match waiting {
                 Waiting::Replication { mut answer, .. } => {
-                    *concern_of(&mut answer) = Some(concern_error(&request, 189, text));
+                    complain(&mut answer, concern_error(&request, 189, text));
                     answer
                 }
                 _ => Err(fault(11602, text)),
@@ -162,11 +162,19 @@ impl Member {
     }
 }
 
-/// Returns the `writeConcernError` of an answer.
-pub(super) const fn concern_of(answer: &mut Result<Reply, Fault>) -> &mut Option<Document> {
+/// True if an answer has a `writeConcernError`.
+pub(super) const fn complains(answer: &Result<Reply, Fault>) -> bool {
     match answer {
-        Ok(reply) => &mut reply.concern,
-        Err(fault) => &mut fault.concern,
+        Ok(reply) => reply.concern.is_some(),
+        Err(fault) => fault.concern.is_some(),
+    }
+}
+
+/// Adds a `writeConcernError` to an answer.
+pub(super) fn complain(answer: &mut Result<Reply, Fault>, concern: Document) {
+    match answer {
+        Ok(reply) => reply.concern = Some(concern),
+        Err(fault) => fault.concern = Some(Box::new(concern)),
     }
 }
 

@@ -30,7 +30,10 @@ impl History {
     pub fn code(&self) -> String {
         let seeds: Vec<String> = self.seeds.iter().map(address_code).collect();
         let set_name = self.set_name.as_ref();
-        let set_name = set_name.map_or("None".to_owned(), |n| format!("Some({n:?}.to_owned())"));
+        let set_name = match set_name {
+            Some(name) => format!("Some({name:?}.to_owned())"),
+            None => "None".to_owned(),
+        };
         let mut text = format!(
             "History {{\n    seeds: vec![{}],\n    set_name: {set_name},\n    hellos: vec![\n",
             seeds.join(", ")

@@ -94,7 +94,7 @@ impl Application {
                 stored.iter().nth(place).map(|(id, size)| (*id, *size))
             };
             let goes_on = match stored {
-                Some((id, size)) if draw % 2 == 0 => {
+                Some((id, size)) if draw.is_multiple_of(2) => {
                     self.download(&bucket, id, size, limit, is_late).await
                 }
                 _ => self.upload(&bucket, limit, is_late).await,

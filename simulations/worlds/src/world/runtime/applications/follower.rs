@@ -77,7 +77,7 @@ impl Seen {
             .and_then(|key| key.get_i64("_id").ok())
             .ok_or("has no key")?;
         let new = match event.operation_type {
-            OperationType::Insert => event.full_document.as_ref().map(|d| appended(d)),
+            OperationType::Insert => event.full_document.as_ref().map(appended),
             OperationType::Update => {
                 let update = event.update_description.as_ref();
                 update.map(|update| appended(&update.updated_fields))
