@@ -267,11 +267,7 @@ impl Script {
 
     /// Returns the pause of the caller before its next operation.
     pub fn pause(&mut self) -> Duration {
-        match self.random.below(8) {
-            0 => Duration::from_millis(self.random.below(5_000)),
-            1..4 => Duration::ZERO,
-            _ => Duration::from_millis(self.random.below(300)),
-        }
+        pause(&mut self.random)
     }
 
     /// Returns the next operation. Late operations have long time limits and are not abandoned,
@@ -304,6 +300,15 @@ impl Script {
             timeout,
             polling,
         }
+    }
+}
+
+/// Draws the pause of a caller before an operation.
+pub(super) fn pause(random: &mut Random) -> Duration {
+    match random.below(8) {
+        0 => Duration::from_millis(random.below(5_000)),
+        1..4 => Duration::ZERO,
+        _ => Duration::from_millis(random.below(300)),
     }
 }
 

@@ -153,7 +153,7 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
     if let Err(what) = deployment.check_members() {
         return fail(FailureKind::Correctness, what);
     }
-    let documents = documents(deployment, primary);
+    let documents = documents(deployment, primary, COLLECTION);
     let mut by_id: BTreeMap<i64, Vec<&Document>> = BTreeMap::new();
     for document in &documents {
         let id = document.get_i64("_id").unwrap_or(-1);
@@ -208,8 +208,13 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
     Ok(())
 }
 
-fn documents(deployment: &Deployment, member: usize) -> Vec<Document> {
-    let namespace = Namespace::new(DATABASE, COLLECTION);
+/// Returns the documents that a member has in a collection of the callers.
+pub(in crate::world) fn documents(
+    deployment: &Deployment,
+    member: usize,
+    collection: &str,
+) -> Vec<Document> {
+    let namespace = Namespace::new(DATABASE, collection);
     let store = deployment.store(member);
     let collection = store.and_then(|store| store.collection(&namespace));
     collection

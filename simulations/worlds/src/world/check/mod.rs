@@ -11,6 +11,7 @@ mod pool;
 mod selection;
 mod topology;
 
+pub(super) use history::documents;
 pub use history::{check_calm, check_data, check_history};
 
 use balancer::BalancerChecker;

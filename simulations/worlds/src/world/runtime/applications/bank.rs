@@ -1,12 +1,13 @@
 //! Transfers between accounts, whose sum is always the same.
 
-use super::{Application, SimRuntime};
-use crate::world::{options::index, report::FailureKind, workload::DATABASE};
-use bson::{Bson, Document, doc};
-use onionskin::{
-    ClientSession, Collection,
-    options::{ReadConcern, TransactionOptions, WriteConcern},
+use super::{Application, SimRuntime, lists};
+use crate::world::{
+    options::index,
+    report::FailureKind,
+    workload::{DATABASE, counter},
 };
+use bson::{Document, doc};
+use onionskin::{ClientSession, Collection};
 use onionskin_core::error::Error;
 
 /// The collection of the accounts.
@@ -60,11 +61,7 @@ impl Bank {
 }
 
 fn money(account: &Document) -> i64 {
-    match account.get("n") {
-        Some(Bson::Int32(n)) => i64::from(*n),
-        Some(Bson::Int64(n)) => *n,
-        _ => 0,
-    }
+    counter(account).unwrap_or_default()
 }
 
 /// Checks that the accounts have all the money. If none was opened before, there can be none.
@@ -147,17 +144,13 @@ impl Application {
                     to: index(&mut self.random, ACCOUNTS as usize) as i64,
                     money: self.random.below(50) as i64,
                 };
-                let options = TransactionOptions::builder()
-                    .read_concern(ReadConcern::snapshot())
-                    .write_concern(WriteConcern::majority())
-                    .build();
                 let client = self.client.clone();
                 // The abort after the limit has the same limit again.
                 let run = async {
                     let mut session = client.start_session().await?;
                     let run = session
                         .start_transaction()
-                        .with_options(options)
+                        .with_options(lists::options())
                         .timeout(limit);
                     run.and_run(accounts.clone(), |session, accounts| {
                         Box::pin(transfer.make(accounts, session))

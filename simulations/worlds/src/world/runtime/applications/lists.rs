@@ -282,7 +282,8 @@ impl Access {
     }
 }
 
-fn options() -> TransactionOptions {
+/// Returns the options of all transactions.
+pub(super) fn options() -> TransactionOptions {
     TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .write_concern(WriteConcern::majority())

@@ -13,18 +13,18 @@ pub use lists::ListHistory;
 
 use super::{SimRuntime, polling::polled};
 use crate::world::{
+    check::documents,
     options::Rates,
     report::{Failure, FailureKind, Tally},
-    workload::{DATABASE, Polling, SLACK},
+    workload::{Polling, SLACK, pause},
 };
-use bson::Document;
 use onionskin::Client;
 use onionskin_core::{
     error::{Error, ErrorKind},
     random::Random,
     time::Instant,
 };
-use onionskin_deployment::{deployment::Deployment, store::Namespace};
+use onionskin_deployment::deployment::Deployment;
 use std::{future::Future, time::Duration};
 
 /// The number of steps of a caller after the time of grace.
@@ -105,16 +105,6 @@ pub struct Achieved {
     pub files: usize,
 }
 
-fn documents(deployment: &Deployment, member: usize, collection: &str) -> Vec<Document> {
-    let namespace = Namespace::new(DATABASE, collection);
-    let store = deployment.store(member);
-    let collection = store.and_then(|store| store.collection(&namespace));
-    let documents = collection.into_iter().flat_map(|found| found.documents());
-    documents
-        .map(|document| Document::clone(document))
-        .collect()
-}
-
 /// A caller.
 pub(super) struct Application {
     /// The index of the client.
@@ -172,12 +162,7 @@ impl Application {
 
     /// Waits before a step. Returns true after the time of grace.
     async fn pause(&mut self) -> bool {
-        let pause = match self.random.below(8) {
-            0 => self.random.below(5_000),
-            1..4 => 0,
-            _ => self.random.below(300),
-        };
-        let mut at = self.now() + Duration::from_millis(pause);
+        let mut at = self.now() + pause(&mut self.random);
         // No step begins between healing and the end of the time of grace.
         if at >= self.heals {
             at = at.max(self.late_from);
