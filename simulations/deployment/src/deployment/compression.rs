@@ -1,7 +1,12 @@
 //! Options and reports of a deployment that concern the compression of messages.
 
 use super::Deployment;
-use onionskin_core::options::Compressor;
+use crate::server;
+use onionskin_core::{
+    options::Compressor,
+    unstable::wire::{Header, MAX_MESSAGE_BYTES, OpCode},
+};
+use std::borrow::Cow;
 
 /// The compressors of the servers, and how they compress replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +97,20 @@ impl CompressionCounts {
             self.replies[id] += other.replies[id];
         }
     }
+}
+
+/// Returns a message as it was before its sender compressed it. `None` if the bytes are no message,
+/// or cannot be decompressed with the compressors whose Cargo feature is enabled.
+#[must_use]
+pub fn plain_message(message: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let header = Header::decode(message, MAX_MESSAGE_BYTES).ok()?;
+    if header.length != message.len() {
+        return None;
+    }
+    if header.op_code != OpCode::Compressed {
+        return Some(message.into());
+    }
+    server::unpack(&header, message, COMPILED, MAX_MESSAGE_BYTES).map(|(_, plain, _)| plain.into())
 }
 
 impl Deployment {

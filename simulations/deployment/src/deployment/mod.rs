@@ -23,7 +23,7 @@ pub use crate::server::{Job, JobDone, JobKey};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
-pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions};
+pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions, plain_message};
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_VOTING_MEMBERS, MemberOptions,
     NetworkOptions, ReplicaSetOptions, ServerVersion, Shape,

@@ -40,7 +40,7 @@ pub(super) fn is_forbidden(command: &str) -> bool {
 
 /// Decompresses a message. Returns its header, the whole message, and the number of its compressor.
 /// `None` if the message is not valid, or uses a compressor that the connection did not negotiate.
-pub(super) fn unpack(
+pub(crate) fn unpack(
     header: &Header,
     frame: &[u8],
     negotiated: &[Compressor],

@@ -39,6 +39,7 @@ mod wire;
 mod write;
 
 pub(crate) use auth::Accounts;
+pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;
 pub use job::{Job, JobDone, JobKey};
 

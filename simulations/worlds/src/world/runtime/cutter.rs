@@ -1,6 +1,7 @@
 //! Connections that a test breaks at a message of its choice.
 
 use super::SimRuntime;
+use onionskin_deployment::deployment::plain_message;
 use std::fmt;
 
 /// The fate of a message at which its connection breaks.
@@ -27,22 +28,15 @@ impl fmt::Debug for Cutter {
 impl Cutter {
     /// Returns what becomes of bytes that a client writes at once.
     pub(super) fn choose(&mut self, bytes: &[u8]) -> Option<Cut> {
-        let length = bytes
-            .first_chunk()
-            .map(|length| i32::from_le_bytes(*length));
-        let is_message =
-            length.and_then(|length| usize::try_from(length).ok()) == Some(bytes.len());
-        self.0
-            .as_mut()
-            .filter(|_| is_message)
-            .and_then(|choice| choice(bytes))
+        let choice = self.0.as_mut()?;
+        choice(&plain_message(bytes)?)
     }
 }
 
 impl SimRuntime {
-    /// From now on calls a function with each message that a client sends, with its header. The
-    /// connection breaks at the messages for which the function returns a [`Cut`]. The function
-    /// must not use the runtime.
+    /// From now on calls a function with each message that a client sends, with its header, and
+    /// decompressed. The connection breaks at the messages for which the function returns a
+    /// [`Cut`]. The function must not use the runtime.
     ///
     /// Messages through a proxy or to a listener, and those that a client writes in several parts,
     /// may not be seen.
