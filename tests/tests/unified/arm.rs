@@ -133,9 +133,6 @@ impl Arm {
 
     /// Returns the place of a deployment on sockets, which is started for the first test.
     fn place(self, setting: &Setting) -> Result<Place, String> {
-        if setting.authentication == Authentication::Oidc {
-            return Err("MONGODB-OIDC is played in virtual time only".to_owned());
-        }
         if self == Self::FerretDb {
             return place_of_ferretdb();
         }

@@ -58,6 +58,27 @@ impl UnifiedFile {
         let entities = self.entities.iter();
         entities.filter_map(|entity| entity.get_document("client").ok())
     }
+
+    /// Returns the names of the databases and collections of the collections without initial data.
+    pub(crate) fn without_data(&self) -> impl Iterator<Item = (&str, &str)> {
+        let of_kind = |kind| {
+            let entities = self.entities.iter();
+            entities.filter_map(move |entity| entity.get_document(kind).ok())
+        };
+        let names = of_kind("collection").filter_map(move |collection| {
+            let id = collection.get_str("database").ok()?;
+            let mut databases = of_kind("database");
+            let database = databases.find(|database| database.get_str("id").ok() == Some(id))?;
+            let database = database.get_str("databaseName").ok()?;
+            Some((database, collection.get_str("collectionName").ok()?))
+        });
+        names.filter(|&(database, collection)| {
+            !self.initial_data.iter().any(|data| {
+                data.get_str("databaseName").ok() == Some(database)
+                    && data.get_str("collectionName").ok() == Some(collection)
+            })
+        })
+    }
 }
 
 impl Test {

@@ -76,6 +76,10 @@ impl Setting {
     pub(crate) fn is_like_ferretdb(&self) -> bool {
         self.topology == Topology::Single && self.authentication == Authentication::None
     }
+
+    pub(crate) fn has_oidc(&self) -> bool {
+        self.authentication == Authentication::Oidc
+    }
 }
 
 impl fmt::Display for Setting {

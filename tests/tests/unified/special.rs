@@ -76,7 +76,9 @@ pub(crate) async fn operate<R: Host>(
         "recordTopologyDescription" | "assertTopologyType" | "waitForPrimaryChange" => {
             topology(stage, name, arguments).await?;
         }
-        _ if name.contains("Session") || name.contains("Lsid") => session(stage, name, arguments)?,
+        _ if name.contains("Session") || name.contains("Lsid") => {
+            session(stage, name, arguments).await?;
+        }
         _ => existence(stage, name, arguments).await?,
     }
     Ok(Answer::Nothing)
@@ -234,10 +236,15 @@ async fn topology<R: Host>(
     }
 }
 
-fn session<R: Host>(stage: &Stage<R>, name: &str, arguments: &Document) -> Result<(), String> {
+async fn session<R: Host>(
+    stage: &Stage<R>,
+    name: &str,
+    arguments: &Document,
+) -> Result<(), String> {
     match name {
         "assertSameLsidOnLastTwoCommands" | "assertDifferentLsidOnLastTwoCommands" => {
             let client = stage.entities.client(string(arguments, "client")?)?;
+            client.client.flush_events().await;
             let seen = client.watch.events();
             let commands = events::commands(&seen);
             let [.., one, two] = commands.as_slice() else {

@@ -73,6 +73,10 @@ impl<R: Host> Stage<R> {
                 .await
                 .map_err(|why| format!("initialData: {why}"))?;
         }
+        // Other tests may have used them: those on sockets share a deployment.
+        for (database, collection) in file.without_data() {
+            self.drop_collection(database, collection).await?;
+        }
         for entity in &file.entities {
             self.create(entity).await?;
         }
@@ -125,11 +129,7 @@ impl<R: Host> Stage<R> {
         let collection = database.collection::<Document>(name);
         let text = |error: onionskin::Error| error.to_string();
         let majority = WriteConcern::majority();
-        collection
-            .drop()
-            .write_concern(majority.clone())
-            .await
-            .map_err(text)?;
+        self.drop_collection(database.name(), name).await?;
         let documents = list(data, "documents")?;
         let options = data
             .get_document("createOptions")
@@ -146,6 +146,12 @@ impl<R: Host> Stage<R> {
             insert.await.map_err(text)?;
         }
         Ok(())
+    }
+
+    async fn drop_collection(&self, database: &str, name: &str) -> Result<(), String> {
+        let collection = self.own.database(database).collection::<Document>(name);
+        let dropped = collection.drop().write_concern(WriteConcern::majority());
+        dropped.await.map_err(|error| error.to_string())
     }
 
     async fn check_outcome(&self, expected: &Document) -> Result<(), String> {

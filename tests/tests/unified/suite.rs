@@ -28,6 +28,8 @@ const SEED: &str = "ONIONSKIN_SEED";
 /// The environment variable with the number of seeds with which each test is played. Default: 1.
 const SEEDS: &str = "ONIONSKIN_SEEDS";
 
+const OIDC: &str = "only virtual time replaces the variable and the file with the token of OIDC";
+
 /// The outcome that the tests of a suite are expected to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
@@ -110,6 +112,9 @@ impl Suited {
         let mut settings = settings(&file.requirements, &test.requirements, services);
         if arm == Arm::FerretDb {
             settings.retain(Setting::is_like_ferretdb);
+        }
+        if arm != Arm::Simulated && settings.iter().any(Setting::has_oidc) {
+            return suite.set_aside(OIDC.to_owned());
         }
         if settings.is_empty() {
             suite.set_aside("no deployment meets the requirements".to_owned());
