@@ -11,7 +11,7 @@ use mongodb::{
 /// The number of operations before the measurement. They connect and let buffers grow.
 const WARM_UP: usize = 100;
 
-/// The number of documents in the collection, which `tests/examples/cost.rs` has filled.
+/// The number of documents in the collection, which `tests/costs` has filled.
 const BATCH_DOCUMENTS: u32 = 200;
 
 /// Runs operations of this kind, `ping` or `batch`.
