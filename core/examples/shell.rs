@@ -161,8 +161,10 @@ impl Shell {
 fn perform(mut exchange: Exchange, now: Instant, mut stream: &TcpStream) -> Report {
     let mut run = || -> Result<(), Error> {
         exchange.begin(now)?;
-        stream.write_all(exchange.output()).map_err(failure)?;
-        exchange.sent(exchange.output().len());
+        while !exchange.output().is_empty() {
+            stream.write_all(exchange.output()).map_err(failure)?;
+            exchange.sent(exchange.output().len());
+        }
         while exchange.expects_reply() {
             if exchange.is_unpacking() {
                 if exchange.unpack()? {

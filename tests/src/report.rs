@@ -120,6 +120,12 @@ impl Suite {
         reasons
     }
 
+    /// True if all cases were set aside.
+    #[must_use]
+    pub fn is_set_aside(&self) -> bool {
+        self.passed == 0 && self.failed.is_empty() && !self.set_aside.is_empty()
+    }
+
     /// Prints the report, and ignores failures.
     pub fn leave(mut self) {
         self.is_finished = true;

@@ -119,6 +119,12 @@ impl Transport {
         }
     }
 
+    /// True if the bytes of messages are sent as they are, neither encrypted nor compressed.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stack.is_none() && self.compressor().is_none()
+    }
+
     /// Queues the message that `write` appends to its buffer, compressed if a compressor was
     /// chosen. A message is sent uncompressed if it would otherwise exceed `max_bytes`.
     pub(crate) fn send_compressed<T>(

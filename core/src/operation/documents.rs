@@ -56,6 +56,10 @@ enum Documents {
 /// Specification, *Total Message Size*).
 const RESERVED_BYTES: usize = 1_000;
 
+/// The size of documents from which on they are sent from where they are, by a write of their own. A
+/// copy of fewer bytes costs less than the system call.
+const LARGE_BYTES: usize = 64 * 1024;
+
 /// The argument of `bulkWrite` with the namespaces of the operations.
 const NAMESPACES: &str = "nsInfo";
 
@@ -90,6 +94,14 @@ impl Sequence {
             identifier: "ops",
             documents: Documents::Operations { list, start, first },
         }
+    }
+
+    /// Returns the documents of a portion, if they are the only section after the body, and if they
+    /// are so large that it is worth while not to copy them into the message.
+    pub(super) fn large(&self, portion: Option<Portion>) -> Option<&[u8]> {
+        let documents = self.documents(portion);
+        let is_alone = !matches!(self.documents, Documents::Operations { .. });
+        (is_alone && documents.len() >= LARGE_BYTES).then_some(documents)
     }
 
     /// Returns the documents of a portion, or all documents without a portion.

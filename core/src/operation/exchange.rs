@@ -3,18 +3,16 @@
 
 use super::{
     Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Reply,
-    Request, SessionReadConcern, command_events::Observation, documents::limit_exceeded,
-    reply::Received, request::write_body,
+    Request, SessionReadConcern, command_events::Observation, reply::Received,
 };
 use crate::{
-    compression::{Workspace, is_compressible},
-    connection::{Arrival, Awaited, ConnectionFacts, Established, SocketId},
+    compression::Workspace,
+    connection::{Arrival, Awaited, ConnectionFacts, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind, Wait},
     options::ServerApi,
     session::SessionId,
     time::Instant,
-    wire::{Flags, MessageWriter},
 };
 use bson::{RawDocument, RawDocumentBuf};
 use std::sync::Arc;
@@ -99,7 +97,7 @@ pub(crate) struct ExchangeState {
     /// defaults.
     is_used: bool,
     /// The preliminary ping that the exchange runs instead of the operation (SEL-72).
-    ping: Option<Box<Request>>,
+    pub(super) ping: Option<Box<Request>>,
     pub(crate) assessment: Option<Assessment>,
     /// True from [`Exchange::begin`] until the reply is complete, until a request without a reply
     /// is written, or until the request is retracted.
@@ -111,6 +109,9 @@ pub(crate) struct ExchangeState {
     is_held: bool,
     /// The number of bytes that the idle check has read so far.
     pub(crate) idle_bytes: usize,
+    /// The number of bytes that were sent of documents that are not in the output of the transport,
+    /// but follow it; `None` if there are none, and once all were sent.
+    pub(super) sent_apart: Option<usize>,
     /// The holders of the pins that this exchange made.
     pub(crate) pinned: Vec<PinHolder>,
     /// The command events of the attempt; `None` before the request is framed, and if no command
@@ -213,22 +214,6 @@ impl Exchange {
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
         self.operation.request.portion
-    }
-
-    /// Returns the bytes to write to the socket.
-    #[must_use]
-    #[inline]
-    pub fn output(&self) -> &[u8] {
-        self.lease.transport.output()
-    }
-
-    /// Records that the first `count` bytes of [`output`](Self::output) were written.
-    #[inline]
-    pub fn sent(&mut self, count: usize) {
-        self.lease.transport.sent(count);
-        if self.output().is_empty() && !self.expects_reply() {
-            self.operation.exchange.is_under_way = false;
-        }
     }
 
     /// True unless the command is an unacknowledged write, which is complete once its bytes are
@@ -412,70 +397,17 @@ impl Exchange {
         let transport = &mut self.lease.transport;
         if is_left && self.operation.exchange.is_under_way && transport.retract_request() {
             self.operation.exchange.is_under_way = false;
+            self.operation.exchange.sent_apart = None;
         }
         transport.free_idle_buffers();
-        let is_written = transport.output().is_empty();
+        let is_written = self.output().is_empty();
+        let transport = &self.lease.transport;
         if self.operation.exchange.is_under_way && is_left && is_written {
             Remains::Reply
         } else if self.operation.exchange.is_under_way || !is_written || transport.has_input() {
             Remains::Bytes
         } else {
             Remains::Nothing
-        }
-    }
-
-    /// Appends the request to the output of the connection. Appends nothing and fails if it exceeds
-    /// a limit of the server, or if its documents are not valid BSON.
-    fn write_request(&mut self) -> Result<(), Error> {
-        let request = match &mut self.operation.exchange.ping {
-            Some(ping) => &mut **ping,
-            None => &mut self.operation.request,
-        };
-        let context = &self.operation.exchange.context;
-        let Established {
-            transport, facts, ..
-        } = &mut *self.lease;
-        request.check_server(facts)?;
-        let flags = if request.acknowledged {
-            Flags::default()
-        } else {
-            Flags::MORE_TO_COME
-        };
-        let is_compressed = transport.compressor().is_some() && is_compressible(request.name());
-        let write = |buffer: &mut Vec<u8>| {
-            let start = buffer.len();
-            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
-                .flags(flags)
-                .body_with(|body| write_body(body, request, context, facts));
-            let size = message.size();
-            let fits = match &request.sequence {
-                Some(sequence) => sequence
-                    .choose(request.portion, size, request.elements.len(), facts)
-                    .map(|portion| request.portion = Some(portion)),
-                None if size > facts.max_message_size => {
-                    // A message is never larger than `maxMessageSizeBytes` (MSG-4).
-                    let what = "the size of a message in bytes";
-                    Err(limit_exceeded(what, facts.max_message_size, size))
-                }
-                None => Ok(()),
-            };
-            if let Err(error) = fits {
-                buffer.truncate(start);
-                return Err(error);
-            }
-            if let Some(sequence) = &request.sequence {
-                for (identifier, documents) in sequence.sections(request.portion) {
-                    message = message.sequence(identifier, &documents);
-                }
-            }
-            message.end();
-            Ok(())
-        };
-        if is_compressed {
-            let max_bytes = facts.max_message_size;
-            transport.send_compressed(max_bytes, write)
-        } else {
-            transport.send(write)
         }
     }
 }

@@ -34,6 +34,7 @@ mod program;
 mod reply;
 mod request;
 mod retry;
+mod sending;
 mod sensitive;
 mod single;
 mod transaction;

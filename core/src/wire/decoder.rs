@@ -9,11 +9,10 @@ pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
 /// The minimum room in bytes that is offered for a read when the size of the next frame is unknown.
 const READ_BYTES: usize = 1024;
 
-/// The maximum room in bytes that is made for the rest of a frame of which fewer bytes than this
-/// have arrived. Later, the room that is made is at most as large as the part that has arrived. So
-/// a peer cannot make the decoder allocate much memory by announcing a large message without
-/// sending it.
-const FIRST_ROOM_BYTES: usize = 1024 * 1024;
+/// The maximum room in bytes that is made for the rest of a frame at once. So a peer cannot make the
+/// decoder allocate much memory by announcing a large message without sending it, and the bytes that
+/// are cleared for a read are still in the cache of the processor when the read fills them.
+const MAX_ROOM_BYTES: usize = 256 * 1024;
 
 /// A decoder that collects bytes until a whole message has arrived.
 ///
@@ -86,7 +85,7 @@ impl FrameDecoder {
     }
 
     /// Returns room for the next read, which is never empty. If the header of an incomplete frame
-    /// has arrived, the room is large enough for the rest of the frame, or is at least 1 MiB. Fails
+    /// has arrived, the room is large enough for the rest of the frame, or is at least 256 KiB. Fails
     /// if the header is not valid.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         if self.is_empty() && self.buffer.len() >= READ_BYTES {
@@ -96,7 +95,7 @@ impl FrameDecoder {
         let buffered = self.end - self.start;
         let wanted = match self.header()? {
             Some(header) if header.length > buffered => {
-                (header.length - buffered).min(FIRST_ROOM_BYTES.max(buffered))
+                (header.length - buffered).min(MAX_ROOM_BYTES)
             }
             // The bytes of the next read belong to a frame of unknown size.
             Some(_) | None => READ_BYTES,

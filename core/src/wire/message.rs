@@ -257,6 +257,8 @@ impl<'a> Iterator for Sections<'a> {
 pub struct MessageWriter<'a> {
     buffer: &'a mut Vec<u8>,
     start: usize,
+    /// The number of bytes that follow the buffer.
+    apart: usize,
 }
 
 impl<'a> MessageWriter<'a> {
@@ -272,7 +274,11 @@ impl<'a> MessageWriter<'a> {
         let mut head = [0; HEADER_BYTES + 4];
         head[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
         buffer.extend_from_slice(&head);
-        Self { buffer, start }
+        Self {
+            buffer,
+            start,
+            apart: 0,
+        }
     }
 
     /// Sets the flags, in place of those set before. By default no flag is set.
@@ -303,13 +309,26 @@ impl<'a> MessageWriter<'a> {
     ///
     /// [MSG-6]: crate::requirements::messages#MSG-6
     pub fn sequence(self, identifier: &str, documents: &[u8]) -> Self {
-        let size = 4 + identifier.len() + 1 + documents.len();
+        let begun = self.begin_sequence(identifier, documents.len());
+        begun.buffer.extend_from_slice(documents);
+        begun
+    }
+
+    /// Appends a document sequence as the last section, whose documents are sent from elsewhere,
+    /// after the bytes of the buffer. The message must not have a checksum.
+    pub fn sequence_apart(self, identifier: &str, documents: usize) -> Self {
+        let mut begun = self.begin_sequence(identifier, documents);
+        begun.apart = documents;
+        begun
+    }
+
+    fn begin_sequence(self, identifier: &str, documents: usize) -> Self {
+        let size = 4 + identifier.len() + 1 + documents;
         let size = i32::try_from(size).expect("messages are bounded by 48 MB");
         self.buffer.push(1);
         self.buffer.extend_from_slice(&size.to_le_bytes());
         self.buffer.extend_from_slice(identifier.as_bytes());
         self.buffer.push(0);
-        self.buffer.extend_from_slice(documents);
         self
     }
 
@@ -324,7 +343,7 @@ impl<'a> MessageWriter<'a> {
     pub fn end(self) -> usize {
         let flags = self.start + HEADER_BYTES;
         let checksum = self.buffer[flags] & 1 == 1;
-        let size = self.buffer.len() - self.start + if checksum { 4 } else { 0 };
+        let size = self.buffer.len() - self.start + self.apart + if checksum { 4 } else { 0 };
         let length = i32::try_from(size).expect("messages are bounded by 48 MB");
         self.buffer[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
         if checksum {

@@ -36,6 +36,9 @@ const POOLS: &[Skip] = &[
 
 const MONITORING: &[Skip] = &[skip("interruptInUse-pool-clear.json", "", JAVASCRIPT)];
 
+/// The number of skips at the start of [`DEADLINES`] that depend on the speed of the machine.
+const TIMED: usize = 2;
+
 const DEADLINES: &[Skip] = &[
     skip(
         "command-execution.json",
@@ -65,10 +68,18 @@ const DEADLINES: &[Skip] = &[
     ),
 ];
 
+/// Returns the reason if a test passes or fails by the speed of the machine, where time is real.
+pub(crate) fn timed(file: &str, case: &str) -> Option<&'static str> {
+    let mut skips = DEADLINES[..TIMED].iter();
+    let skip = skips.find(|skip| skip.file == file && skip.case == case);
+    skip.map(|skip| skip.reason)
+}
+
 /// Returns the tests of a suite that cannot pass. They are run nevertheless, and the suite fails if
-/// one of them passes.
-pub(crate) fn of(suite: &str) -> &'static [Skip] {
+/// one of them passes. With `is_real_time`, those of [`timed`] are not among them.
+pub(crate) fn of(suite: &str, is_real_time: bool) -> &'static [Skip] {
     match suite {
+        "client-side-operations-timeout" if is_real_time => &DEADLINES[TIMED..],
         "client-side-operations-timeout" => DEADLINES,
         "connection-monitoring-and-pooling" => POOLS,
         "retryable-writes" => WRITES,

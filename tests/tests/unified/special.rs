@@ -13,8 +13,9 @@ use bson::{Bson, Document};
 use onionskin_core::description::ServerType;
 use std::{sync::Arc, time::Duration};
 
-/// The longest time to wait for an event or a thread (Unified Test Format, *waitForEvent*).
-const SOON: Duration = Duration::from_secs(10);
+/// The longest time to wait for an event or a thread (Unified Test Format, *waitForEvent*). The
+/// specification proposes 10 s, but a server can take that long to answer a hello of a monitor.
+const SOON: Duration = Duration::from_secs(15);
 
 /// The time between two evaluations of a condition.
 const PAUSE: Duration = Duration::from_millis(5);

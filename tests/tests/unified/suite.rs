@@ -60,7 +60,7 @@ impl Suited {
         let arm = Arm::chosen();
         let skips = match arm {
             Arm::FerretDb => &[],
-            _ => skips::of(self.title),
+            _ => skips::of(self.title, arm != Arm::Simulated),
         };
         let mut suite = Suite::new(self.title, skips);
         let wanted = env::var(FILE).ok();
@@ -74,6 +74,7 @@ impl Suited {
         match arm {
             _ if is_empty && wanted.is_some() => suite.leave(),
             Arm::FerretDb => suite.leave(),
+            Arm::Tokio | Arm::AsyncStd | Arm::Smol if suite.is_set_aside() => suite.leave(),
             _ => suite.finish(),
         }
     }
@@ -113,8 +114,12 @@ impl Suited {
         if arm == Arm::FerretDb {
             settings.retain(Setting::is_like_ferretdb);
         }
-        if arm != Arm::Simulated && settings.iter().any(Setting::has_oidc) {
-            return suite.set_aside(OIDC.to_owned());
+        if arm != Arm::Simulated {
+            let has_oidc = settings.iter().any(Setting::has_oidc);
+            let reason = skips::timed(name, &test.description).or(has_oidc.then_some(OIDC));
+            if let Some(reason) = reason {
+                return suite.set_aside(reason.to_owned());
+            }
         }
         if settings.is_empty() {
             suite.set_aside("no deployment meets the requirements".to_owned());

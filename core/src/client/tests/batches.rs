@@ -329,3 +329,79 @@ fn after_a_write_error_index_outside_of_the_batch_none_of_it_counts_as_inserted(
     let partial = error.partial_insert().expect("an insert_many");
     assert!(partial.inserted_ids.is_empty());
 }
+
+/// Begins the insert of documents that are so large that they are sent apart from the message.
+fn large_insert(world: &mut World) -> (Runner<InsertMany>, Exchange, Vec<u8>) {
+    let noise = "x".repeat(50_000);
+    let all = (0..3).map(|id| rawdoc! { "_id": id, "noise": noise.as_str() });
+    let bytes: Vec<u8> = all.flat_map(RawDocumentBuf::into_bytes).collect();
+    let ids: BTreeMap<usize, Bson> = (0..).zip((0..3).map(Bson::Int32)).collect();
+    let namespace = SharedNamespace::new("db", "c").expect("names");
+    let options = InsertManyOptions::default();
+    let insert = InsertMany::new(namespace, bytes.clone(), ids, options, Arc::default());
+    let mut runner = Runner::new(insert.expect("there are documents"));
+    let step = runner.start();
+    let exchange = next_exchange(world, &mut runner, step);
+    (runner, exchange, bytes)
+}
+
+#[test]
+fn large_documents_follow_the_message_and_are_not_copied_into_it() {
+    let mut world = World::new(URI, primary());
+    let (_, mut exchange, documents) = large_insert(&mut world);
+    let mut whole = Vec::new();
+    let mut pieces = 0;
+    while !exchange.output().is_empty() {
+        let output = exchange.output();
+        // Sockets accept part of the bytes.
+        let count = output.len().min(40_000);
+        whole.extend_from_slice(&output[..count]);
+        exchange.sent(count);
+        pieces += 1;
+    }
+    assert_eq!(pieces, 1 + documents.len().div_ceil(40_000));
+    let header = Header::decode(&whole, 1 << 20).expect("a header");
+    assert_eq!(header.length, whole.len());
+    let message = Message::decode(&whole).expect("a message");
+    let identifier = "documents";
+    let sequence = Section::Sequence {
+        identifier,
+        documents: &documents,
+    };
+    assert_eq!(message.sections().last(), Some(sequence));
+}
+
+#[test]
+fn a_retry_of_large_documents_sends_all_of_them_again() {
+    let mut world = World::new(URI, primary());
+    let (mut runner, mut first, documents) = large_insert(&mut world);
+    first.sent(first.output().len());
+    first.sent(70_000);
+    let AfterExchange::Again(start) = world.check_in(first, reset()) else {
+        panic!("it is retried");
+    };
+    let again = exchange_of(&mut world, start);
+    let mut again =
+        begin(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
+    again.sent(again.output().len());
+    assert_eq!(again.output(), documents);
+}
+
+#[test]
+fn a_connection_with_a_part_of_large_documents_is_closed() {
+    for sent in [0, 1, 100_000] {
+        let mut world = World::new(URI, primary());
+        let (_, mut exchange, _) = large_insert(&mut world);
+        let connection = exchange.socket();
+        exchange.sent(exchange.output().len());
+        exchange.sent(sent);
+        world.check_in(exchange, Outcome::Abandoned);
+        assert!(world.closed.contains(&connection), "{sent} bytes were sent");
+    }
+    // Nothing was sent, so the request is withdrawn.
+    let mut world = World::new(URI, primary());
+    let (_, exchange, _) = large_insert(&mut world);
+    let connection = exchange.socket();
+    world.check_in(exchange, Outcome::Abandoned);
+    assert!(!world.closed.contains(&connection), "it can be used");
+}

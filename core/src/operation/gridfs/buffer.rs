@@ -98,6 +98,11 @@ impl ChunkBuffer {
             }));
         };
         self.chunks += 1;
+        if self.complete > 0 {
+            // A buffer that grew step by step would be copied at each step.
+            self.bytes
+                .reserve(MAX_BATCH_BYTES.saturating_sub(self.bytes.len()));
+        }
         // The sizes of the document and of its data are set at its end.
         self.bytes.extend_from_slice(&[0; 4]);
         DocumentWriter::bare(&mut self.bytes)

@@ -2,7 +2,7 @@
 //! each.
 
 use crate::Result;
-use futures_util::TryStreamExt;
+use futures_util::{AsyncReadExt, AsyncWriteExt, TryStreamExt};
 use mongodb::{
     Client,
     bson::{Document, doc},
@@ -14,20 +14,25 @@ const WARM_UP: usize = 100;
 /// The number of documents in the collection, which `tests/costs` has filled.
 const BATCH_DOCUMENTS: u32 = 200;
 
-/// Runs operations of this kind, `ping` or `batch`.
+/// The size of a file, as in `tests/costs`, which has stored one.
+const FILE_BYTES: usize = 15 * 1024 * 1024;
+
+/// Runs operations of this kind: `ping`, `insert`, `batch`, `transaction`, `upload` or `download`.
 pub(crate) async fn run(uri: &str, kind: &str, count: usize) -> Result<String> {
     let client = Client::with_uri_str(uri).await?;
-    for _ in 0..WARM_UP {
+    for _ in 0..WARM_UP.min(count) {
         once(&client, kind).await?;
     }
+    let begun = std::time::Instant::now();
     let start = processor_time()?;
     for _ in 0..count {
         once(&client, kind).await?;
     }
     let used = processor_time()? - start;
     Ok(format!(
-        "{kind}: {:.2} us CPU each",
-        used as f64 / 1000.0 / count as f64
+        "{kind}: {:.2} us CPU, {:.2} us each",
+        used as f64 / 1000.0 / count as f64,
+        begun.elapsed().as_secs_f64() * 1e6 / count as f64
     ))
 }
 
@@ -47,6 +52,40 @@ async fn once(client: &Client, kind: &str) -> Result<()> {
                 .batch_size(BATCH_DOCUMENTS);
             let found: Vec<Document> = cursor.await?.try_collect().await?;
             assert_eq!(found.len(), BATCH_DOCUMENTS as usize);
+        }
+        "insert" => {
+            let inserted = client.database("cost").collection::<Document>("inserted");
+            inserted.insert_one(doc! { "x": 1 }).await?;
+        }
+        "transaction" => {
+            let inserted = client.database("cost").collection::<Document>("inserted");
+            let mut session = client.start_session().await?;
+            session.start_transaction().await?;
+            for x in [1, 2] {
+                let insert = inserted.insert_one(doc! { "x": x });
+                insert.session(&mut session).await?;
+            }
+            session.commit_transaction().await?;
+        }
+        "upload" => {
+            let bucket = client.database("cost").gridfs_bucket(None);
+            let content = vec![7; FILE_BYTES];
+            let mut stream = bucket.open_upload_stream("another").await?;
+            stream.write_all(&content).await?;
+            stream.close().await?;
+        }
+        "download" => {
+            let bucket = client.database("cost").gridfs_bucket(None);
+            let mut stream = bucket.open_download_stream_by_name("stored").await?;
+            let mut piece = vec![0; 64 * 1024];
+            let mut all = 0;
+            loop {
+                match stream.read(&mut piece).await? {
+                    0 => break,
+                    count => all += count,
+                }
+            }
+            assert_eq!(all, FILE_BYTES);
         }
         other => return Err(format!("no such kind: {other}").into()),
     }
