@@ -9,9 +9,9 @@ pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
 /// The minimum room in bytes that is offered for a read when the size of the next frame is unknown.
 const READ_BYTES: usize = 1024;
 
-/// The maximum room in bytes that is made for the rest of a frame at once. So a peer cannot make the
-/// decoder allocate much memory by announcing a large message without sending it, and the bytes that
-/// are cleared for a read are still in the cache of the processor when the read fills them.
+/// The maximum room in bytes that is made for the rest of a frame at once. So a peer cannot make
+/// the decoder allocate much memory by announcing a large message without sending it. And the bytes
+/// that are cleared for a read are still in the cache of the processor when the read fills them.
 const MAX_ROOM_BYTES: usize = 256 * 1024;
 
 /// A decoder that collects bytes until a whole message has arrived.
@@ -85,8 +85,8 @@ impl FrameDecoder {
     }
 
     /// Returns room for the next read, which is never empty. If the header of an incomplete frame
-    /// has arrived, the room is large enough for the rest of the frame, or is at least 256 KiB. Fails
-    /// if the header is not valid.
+    /// has arrived, the room is large enough for the rest of the frame, or is at least 256 KiB.
+    /// Fails if the header is not valid.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         if self.is_empty() && self.buffer.len() >= READ_BYTES {
             (self.start, self.end) = (0, 0);

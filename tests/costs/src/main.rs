@@ -1,17 +1,21 @@
 //! Runs one kind of operation many times, and prints the allocations, the time and, on Linux, the
 //! processor time of each.
 //!
-//! `onionskin-costs URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `rush` (pings of 64 tasks at
-//! once), `find`, `insert`, `insert-person`, `batch`, `scan`, `scan-borrowed`, `scan-document`,
-//! `scan-raw`, `transaction` (of two inserts), `three-commands` (those of the transaction, outside of
-//! one), `upload` or `download` (of a GridFS file of 15 MiB), `socket-upload` or `socket-download`
-//! (the same bytes over a bare socket) and RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads),
-//! `async-std` or `smol`. With `maxPoolSize=16` the tasks of a rush wait for connections, and each
-//! operation hands its connection to the next one. The processor time is
-//! that of one thread, so it is complete with the default runtime only. Run the program under
-//! `strace -c -f` for system calls and under `valgrind --tool=callgrind` for instructions. The
-//! difference between two runs with different values of COUNT is the cost of the operations alone.
-//! `docs/performance.md` has the figures.
+//! `onionskin-costs URI KIND COUNT [RUNTIME]`, where KIND is one of these:
+//!
+//! - `ping`, and `rush`: pings of 64 tasks at once.
+//! - `find`, `batch` and the scans `scan`, `scan-borrowed`, `scan-document`, `scan-raw`.
+//! - `insert` and `insert-person`.
+//! - `transaction` of two inserts, and `three-commands`, its commands outside of a transaction.
+//! - `upload` and `download` of a GridFS file of 15 MiB, and `socket-upload` and `socket-download`
+//!   of the same bytes over a bare socket.
+//!
+//! RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`.
+//! With `maxPoolSize=16` the tasks of a rush wait for connections, and each operation hands its
+//! connection to the next one. The processor time is that of one thread, so it is complete with the
+//! default runtime only. Run the program under `strace -c -f` for system calls and under `valgrind
+//! --tool=callgrind` for instructions. The difference between two runs with different values of
+//! COUNT is the cost of the operations alone. `docs/performance.md` has the figures.
 
 mod files;
 mod operations;

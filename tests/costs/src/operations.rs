@@ -16,7 +16,7 @@ const SCAN_DOCUMENTS: i32 = 1000;
 /// The number of documents that a batch reads.
 const BATCH_DOCUMENTS: u32 = 200;
 
-/// What the operations use. It is made before the measurement.
+/// The handles that the operations use. They are made before the measurement.
 pub(crate) struct Handles<R: Runtime> {
     admin: Database<R>,
     people: Collection<R, Person>,
