@@ -4,11 +4,11 @@ use super::{connections, people, replica_set, standalone, until};
 use onionskin_blocking::{
     Client, GridFsUploadStream, Run,
     bson::{Document, doc},
-    error::Error,
+    error::{Error, ErrorKind, GridFsErrorKind},
 };
 use onionskin_tests::compressors::with_compressors;
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     time::{Duration, Instant},
 };
 
@@ -120,5 +120,47 @@ fn the_drop_of_an_upload_has_its_own_time_limit() -> Result<(), Error> {
     drop(open);
     assert!(began.elapsed() < hang / 2, "{:?}", began.elapsed());
     client.shutdown().immediate(true).run();
+    Ok(())
+}
+
+#[test]
+fn files_are_written_and_read_through_the_traits_of_std() -> Result<(), Box<dyn std::error::Error>>
+{
+    let deployment = standalone();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    let bucket = client.database("app").gridfs_bucket(None);
+    let content: Vec<u8> = (0..=u8::MAX).cycle().take(1_000_000).collect();
+    for content in [&content[..], &content[500_000..], &[]] {
+        let mut upload = bucket.open_upload_stream("f").run()?;
+        for piece in content.chunks(70_001) {
+            upload.write_all(piece)?;
+        }
+        upload.close()?;
+        upload.write(b"more").expect_err("it is closed");
+        let mut download = bucket.open_download_stream(upload.id().clone()).run()?;
+        assert_eq!(download.file().length, content.len() as u64);
+        let mut found = Vec::new();
+        download.read_to_end(&mut found)?;
+        assert!(found == content, "{} bytes", found.len());
+    }
+    // The first revision has four chunks, of which the third is lost.
+    let mut download = bucket.open_download_stream_by_name("f").revision(0).run()?;
+    let chunks = client.database("app").collection::<Document>("fs.chunks");
+    let of_first = doc! { "files_id": download.file().id.clone(), "n": 2 };
+    assert_eq!(chunks.delete_one(of_first).run()?.deleted_count, 1);
+    let mut found = Vec::new();
+    let error = download
+        .read_to_end(&mut found)
+        .expect_err("a chunk is lost");
+    let error: &Error = error
+        .get_ref()
+        .and_then(|e| e.downcast_ref())
+        .expect("an error");
+    let is_missing = matches!(
+        error.kind(),
+        ErrorKind::GridFs(GridFsErrorKind::MissingChunk { n: 2, .. })
+    );
+    assert!(is_missing, "{error}");
+    assert!(content.starts_with(&found), "the chunks before it came");
     Ok(())
 }

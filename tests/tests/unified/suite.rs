@@ -115,9 +115,9 @@ impl Suited {
             settings.retain(Setting::is_like_ferretdb);
         }
         if arm != Arm::Simulated {
-            let has_oidc = settings.iter().any(Setting::has_oidc);
-            let reason = skips::timed(name, &test.description).or(has_oidc.then_some(OIDC));
-            if let Some(reason) = reason {
+            let oidc = settings.iter().find(|setting| setting.has_oidc());
+            let reason = skips::timed(name, &test.description);
+            if let Some(reason) = reason.or_else(|| oidc.map(|_| OIDC)) {
                 return suite.set_aside(reason.to_owned());
             }
         }
