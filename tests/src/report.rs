@@ -120,10 +120,11 @@ impl Suite {
         reasons
     }
 
-    /// True if all cases were set aside.
+    /// True if all cases were set aside for this reason.
     #[must_use]
-    pub fn is_set_aside(&self) -> bool {
-        self.passed == 0 && self.failed.is_empty() && !self.set_aside.is_empty()
+    pub fn is_set_aside(&self, reason: &str) -> bool {
+        let count = self.set_aside.get(reason).copied();
+        self.passed == 0 && self.failed.is_empty() && count == Some(self.skipped)
     }
 
     /// Prints the report, and ignores failures.

@@ -98,7 +98,7 @@ fn moved(stream: &[u8], piece: usize, copied: bool) -> u64 {
 
 fn assert_frames() {
     let small = message(&rawdoc! { "ok": 1 });
-    let large = message(&rawdoc! { "ok": 1, "x": "x".repeat(200_000) });
+    let large = message(&rawdoc! { "ok": 1, "x": "x".repeat(700_000) });
     for copies in [1, 10, 100] {
         for frames in [&[small.clone()][..], &[small.clone(), large.clone()]] {
             let many = if frames.len() == 1 {

@@ -56,8 +56,8 @@ enum Documents {
 /// Specification, *Total Message Size*).
 const RESERVED_BYTES: usize = 1_000;
 
-/// The size from which on documents are sent from where they are, by a write of their own. A copy
-/// of fewer bytes costs less than the system call.
+/// The total size from which on the documents of a message are not copied into it, but written to
+/// the socket apart. A copy of fewer bytes costs less than the system call.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// The argument of `bulkWrite` with the namespaces of the operations.

@@ -109,8 +109,8 @@ pub(crate) struct ExchangeState {
     is_held: bool,
     /// The number of bytes that the idle check has read so far.
     pub(crate) idle_bytes: usize,
-    /// The number of bytes that were sent of documents that are not in the output of the transport,
-    /// but follow it; `None` if there are none, and once all were sent.
+    /// The number of sent bytes of the documents that follow the output of the transport; `None` if
+    /// no documents follow, and once all were sent.
     pub(super) sent_apart: Option<usize>,
     /// The holders of the pins that this exchange made.
     pub(crate) pinned: Vec<PinHolder>,

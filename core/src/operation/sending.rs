@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Exchange {
-    /// Returns the bytes to write to the socket.
+    /// Returns the next bytes to write to the socket. Empty once all were [written](Self::sent):
+    /// after the head of a message, its documents can follow.
     #[must_use]
     #[inline]
     pub fn output(&self) -> &[u8] {
@@ -50,7 +51,9 @@ impl Exchange {
         if !self.lease.transport.output().is_empty() {
             return self.lease.transport.sent(count);
         }
-        let is_last = count >= self.apart().len();
+        let rest = self.apart().len();
+        assert!(count <= rest, "more was sent than there was");
+        let is_last = count == rest;
         let sent = &mut self.operation.exchange.sent_apart;
         *sent = sent.filter(|_| !is_last).map(|sent| sent + count);
     }

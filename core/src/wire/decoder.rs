@@ -316,7 +316,7 @@ mod tests {
         bytes[..4].copy_from_slice(&i32::to_le_bytes(48_000_000));
         let mut decoder = FrameDecoder::new();
         decoder.extend(&bytes);
-        assert!(decoder.spare().expect("valid").len() <= 1 << 20);
+        assert!(decoder.spare().expect("valid").len() <= MAX_ROOM_BYTES);
         let mut received = bytes.len();
         while received < 8 << 20 {
             let count = decoder.spare().expect("valid").len();

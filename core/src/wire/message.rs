@@ -323,6 +323,7 @@ impl<'a> MessageWriter<'a> {
     }
 
     fn begin_sequence(self, identifier: &str, documents: usize) -> Self {
+        debug_assert_eq!(self.apart, 0, "the last section was written");
         let size = 4 + identifier.len() + 1 + documents;
         let size = i32::try_from(size).expect("messages are bounded by 48 MB");
         self.buffer.push(1);
@@ -335,7 +336,7 @@ impl<'a> MessageWriter<'a> {
     /// Returns the number of bytes of the message so far.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.buffer.len() - self.start
+        self.buffer.len() - self.start + self.apart
     }
 
     /// Ends the message: sets its length, and appends the checksum if its flag is set. Returns the
@@ -343,7 +344,8 @@ impl<'a> MessageWriter<'a> {
     pub fn end(self) -> usize {
         let flags = self.start + HEADER_BYTES;
         let checksum = self.buffer[flags] & 1 == 1;
-        let size = self.buffer.len() - self.start + self.apart + if checksum { 4 } else { 0 };
+        debug_assert!(!checksum || self.apart == 0, "all bytes are there");
+        let size = self.size() + if checksum { 4 } else { 0 };
         let length = i32::try_from(size).expect("messages are bounded by 48 MB");
         self.buffer[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
         if checksum {

@@ -17,6 +17,9 @@ const FILE_BYTES: usize = 15 * 1024 * 1024;
 /// The size of the chunks of the bare socket, which is the default of GridFS.
 const CHUNK_BYTES: usize = 255 * 1024;
 
+/// The size of the pieces in which a file is read.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// The bytes of a message before its first document: the header, the flags, and the kind of the
 /// section.
 const HEAD_BYTES: usize = 21;
@@ -55,17 +58,20 @@ impl<R: Runtime> Files<R> {
 
     /// Stores the file again.
     pub(crate) async fn upload(&self) -> Result<(), Error> {
-        let upload = self.bucket.upload_from_stream("another", &*self.content);
-        upload.await.map(drop)
+        let mut upload = self.bucket.open_upload_stream("another").await?;
+        upload.write_all(&self.content).await?;
+        Ok(upload.close().await?)
     }
 
     /// Reads the stored file.
     pub(crate) async fn download(&self) -> Result<(), Error> {
-        let mut sink = smol::io::sink();
-        let download = self
-            .bucket
-            .download_to_stream(self.stored.clone(), &mut sink);
-        assert_eq!(download.await?, FILE_BYTES as u64, "all chunks came");
+        let download = self.bucket.open_download_stream(self.stored.clone());
+        let mut download = download.await?;
+        let (mut piece, mut all) = (vec![0; PIECE_BYTES], 0);
+        while let count @ 1.. = download.read(&mut piece).await? {
+            all += count;
+        }
+        assert_eq!(all, FILE_BYTES, "all chunks came");
         Ok(())
     }
 

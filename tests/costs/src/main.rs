@@ -6,7 +6,7 @@
 //! - `ping`, and `rush`: pings of 64 tasks at once.
 //! - `find`, `batch` and the scans `scan`, `scan-borrowed`, `scan-document`, `scan-raw`.
 //! - `insert` and `insert-person`.
-//! - `transaction` of two inserts, and `three-commands`, its commands outside of a transaction.
+//! - `transaction` of two inserts, and `three-commands`: two inserts and a ping in a session.
 //! - `upload` and `download` of a GridFS file of 15 MiB, and `socket-upload` and `socket-download`
 //!   of the same bytes over a bare socket.
 //!

@@ -56,6 +56,8 @@ pub(crate) struct Server<R: Runtime> {
     pub(crate) place: Place,
     pub(crate) seed: Seed,
     pub(crate) cuts: Option<Cuts>,
+    /// True if time is real, and tests share the deployment.
+    pub(crate) on_sockets: bool,
 }
 
 impl<R: Host> Server<R> {
@@ -67,6 +69,7 @@ impl<R: Host> Server<R> {
             place,
             seed: Seed::new(bytes),
             cuts: None,
+            on_sockets: true,
         }
     }
 }
@@ -208,7 +211,8 @@ fn world(setting: &Setting, seed: u64) -> Result<(Executor, Server<SimRuntime>),
     runtime.set_variable("OIDC_TOKEN_FILE", Some(TOKEN_FILE));
     runtime.set_file(TOKEN_FILE, Some(&token));
     let hosts = addresses(setting).iter().map(ToString::to_string).collect();
-    let server = Server::new(runtime, place(setting, hosts), seed);
+    let mut server = Server::new(runtime, place(setting, hosts), seed);
+    server.on_sockets = false;
     Ok((executor, server))
 }
 

@@ -87,3 +87,10 @@ pub(crate) fn of(suite: &str, is_real_time: bool) -> &'static [Skip] {
         _ => &[],
     }
 }
+
+#[test]
+fn the_first_skips_of_deadlines_depend_on_the_speed_of_the_machine() {
+    let timed = DEADLINES.iter().map(|skip| skip.reason == SLOW_HELLO);
+    let is_first = (0..DEADLINES.len()).map(|index| index < TIMED);
+    assert!(timed.eq(is_first));
+}

@@ -28,6 +28,7 @@ pub(crate) struct Stage<R: Host> {
     pub(crate) new: New<R>,
     /// The faults that operations meet, if they meet any.
     pub(crate) cuts: Option<Cuts>,
+    pub(crate) on_sockets: bool,
     /// A client of the runner.
     pub(crate) own: Client<R>,
     /// The fail points that are switched off at the end, with the clients that reach them.
@@ -45,6 +46,7 @@ pub(crate) async fn play<R: Host>(
         place,
         seed,
         cuts,
+        on_sockets,
     } = server;
     let new = New {
         runtime: runtime.clone(),
@@ -57,6 +59,7 @@ pub(crate) async fn play<R: Host>(
         entities: Entities::default(),
         new,
         cuts,
+        on_sockets,
         own,
         fail_points: Mutex::default(),
     });
@@ -73,8 +76,8 @@ impl<R: Host> Stage<R> {
                 .await
                 .map_err(|why| format!("initialData: {why}"))?;
         }
-        // Other tests may have used them: those on sockets share a deployment.
-        for (database, collection) in file.without_data() {
+        // Other tests on the same deployment may have used these collections.
+        for (database, collection) in file.without_data().filter(|_| self.on_sockets) {
             self.drop_collection(database, collection).await?;
         }
         for entity in &file.entities {

@@ -74,7 +74,7 @@ impl Suited {
         match arm {
             _ if is_empty && wanted.is_some() => suite.leave(),
             Arm::FerretDb => suite.leave(),
-            Arm::Tokio | Arm::AsyncStd | Arm::Smol if suite.is_set_aside() => suite.leave(),
+            Arm::Tokio | Arm::AsyncStd | Arm::Smol if suite.is_set_aside(OIDC) => suite.leave(),
             _ => suite.finish(),
         }
     }
@@ -115,10 +115,13 @@ impl Suited {
             settings.retain(Setting::is_like_ferretdb);
         }
         if arm != Arm::Simulated {
-            let oidc = settings.iter().find(|setting| setting.has_oidc());
-            let reason = skips::timed(name, &test.description);
-            if let Some(reason) = reason.or_else(|| oidc.map(|_| OIDC)) {
+            if let Some(reason) = skips::timed(name, &test.description) {
                 return suite.set_aside(reason.to_owned());
+            }
+            let count = settings.len();
+            settings.retain(|setting| !setting.has_oidc());
+            if settings.is_empty() && count > 0 {
+                return suite.set_aside(OIDC.to_owned());
             }
         }
         if settings.is_empty() {

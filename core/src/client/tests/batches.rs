@@ -405,3 +405,29 @@ fn a_connection_with_a_part_of_large_documents_is_closed() {
     world.check_in(exchange, Outcome::Abandoned);
     assert!(!world.closed.contains(&connection), "it can be used");
 }
+
+#[test]
+fn a_time_limit_that_passes_among_large_documents_closes_the_connection() {
+    let mut world = World::new(URI, primary());
+    let (_, mut exchange, _) = large_insert(&mut world);
+    let connection = exchange.socket();
+    exchange.operation.deadline = Some(world.now);
+    exchange.sent(exchange.output().len());
+    exchange.sent(100_000);
+    let error = Error::timeout(crate::error::Wait::Exchange, "the request was not written");
+    world.check_in(exchange, Outcome::Failed(error));
+    assert!(world.closed.contains(&connection));
+}
+
+#[test]
+fn an_unacknowledged_write_ends_after_the_last_of_its_large_documents() {
+    let mut world = World::new(URI, primary());
+    let (_, mut exchange, documents) = large_insert(&mut world);
+    exchange.operation.request.acknowledged = false;
+    exchange.sent(exchange.output().len());
+    exchange.sent(documents.len() - 1);
+    assert!(exchange.operation.exchange.is_under_way);
+    exchange.sent(1);
+    assert!(exchange.output().is_empty());
+    assert!(!exchange.operation.exchange.is_under_way);
+}

@@ -15,6 +15,9 @@ pub const MAX_CHUNK_BYTES: u32 = 16 * 1024 * 1024;
 /// needs the memory, and larger messages save little. Not an option.
 pub const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// The size from which on the buffer gets the room of a whole batch.
+const LARGE_BYTES: usize = 1024 * 1024;
+
 /// The largest number of chunks: their indexes are 32-bit integers that are not negative.
 const MAX_CHUNKS: u64 = 1 << 31;
 
@@ -98,10 +101,10 @@ impl ChunkBuffer {
             }));
         };
         self.chunks += 1;
-        if self.complete > 0 {
-            // A buffer that grew step by step would be copied at each step.
-            self.bytes
-                .reserve(MAX_BATCH_BYTES.saturating_sub(self.bytes.len()));
+        if self.complete > LARGE_BYTES {
+            // A buffer that grows step by step is copied at each step.
+            let rest = MAX_BATCH_BYTES.saturating_sub(self.bytes.len());
+            self.bytes.reserve_exact(rest);
         }
         // The sizes of the document and of its data are set at its end.
         self.bytes.extend_from_slice(&[0; 4]);

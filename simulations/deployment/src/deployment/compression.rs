@@ -139,6 +139,28 @@ mod tests {
     use onionskin_core::address::Address;
 
     #[test]
+    fn a_message_is_shown_as_it_was_before_its_compression() {
+        let message = |op_code: i32, content: &[u8]| {
+            let length = i32::try_from(16 + content.len()).expect("short");
+            let header = [length, 7, 0, op_code].map(i32::to_le_bytes).concat();
+            [&header[..], content].concat()
+        };
+        let plain = message(2013, b"content");
+        assert_eq!(plain_message(&plain).as_deref(), Some(&plain[..]));
+        // The compressor 0 changes nothing.
+        let head = [2013, 7].map(i32::to_le_bytes).concat();
+        let packed = message(2012, &[&head[..], &[0], b"content"].concat());
+        if !COMPILED.is_empty() {
+            assert_eq!(plain_message(&packed).as_deref(), Some(&plain[..]));
+        }
+        assert_eq!(plain_message(&packed[..packed.len() - 1]), None);
+        assert_eq!(plain_message(&message(2012, b"content")), None);
+        let unknown = [&head[..], &[9], b"content"].concat();
+        assert_eq!(plain_message(&message(2012, &unknown)), None);
+        assert_eq!(plain_message(b"short"), None);
+    }
+
+    #[test]
     fn options_accept_only_compressors_whose_feature_is_enabled() {
         let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
         options.check().expect("the default is valid");

@@ -34,12 +34,12 @@ impl Cutter {
 }
 
 impl SimRuntime {
-    /// From now on calls a function with each message that a client sends, with its header, and
-    /// decompressed. The connection breaks at the messages for which the function returns a
+    /// From now on calls a function with each message that a client sends: decompressed, and with
+    /// its header. The connection breaks at the messages for which the function returns a
     /// [`Cut`]. The function must not use the runtime.
     ///
-    /// Messages through a proxy or to a listener, and those that a client writes in several parts,
-    /// may not be seen.
+    /// Messages through a proxy or to a listener may not be seen. Those that a client writes in
+    /// several parts, such as messages with documents of more than 64 KiB, are not seen.
     pub fn cut_connections(&self, choice: impl FnMut(&[u8]) -> Option<Cut> + Send + 'static) {
         self.shared.lock().cutter = Cutter(Some(Box::new(choice)));
     }
