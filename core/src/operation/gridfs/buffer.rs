@@ -16,7 +16,7 @@ pub const MAX_CHUNK_BYTES: u32 = 16 * 1024 * 1024;
 pub const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// The size from which on the buffer gets the room of a whole batch.
-const LARGE_BYTES: usize = 1024 * 1024;
+const FULL_ROOM_BYTES: usize = 1024 * 1024;
 
 /// The largest number of chunks: their indexes are 32-bit integers that are not negative.
 const MAX_CHUNKS: u64 = 1 << 31;
@@ -101,7 +101,7 @@ impl ChunkBuffer {
             }));
         };
         self.chunks += 1;
-        if self.complete > LARGE_BYTES {
+        if self.complete > FULL_ROOM_BYTES {
             // A buffer that grows step by step is copied at each step.
             let rest = MAX_BATCH_BYTES.saturating_sub(self.bytes.len());
             self.bytes.reserve_exact(rest);
