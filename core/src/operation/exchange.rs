@@ -109,8 +109,8 @@ pub(crate) struct ExchangeState {
     is_held: bool,
     /// The number of bytes that the idle check has read so far.
     pub(crate) idle_bytes: usize,
-    /// The number of sent bytes of the documents that follow the output of the transport; `None` if
-    /// no documents follow, and once all were sent.
+    /// Large documents are sent from the request, after the output of the transport. This is the
+    /// number of their bytes that were sent so far; `None` if there are none, and at the end.
     pub(super) sent_apart: Option<usize>,
     /// The holders of the pins that this exchange made.
     pub(crate) pinned: Vec<PinHolder>,

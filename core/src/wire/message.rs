@@ -314,8 +314,8 @@ impl<'a> MessageWriter<'a> {
         begun
     }
 
-    /// Appends a document sequence as the last section, whose documents are sent from elsewhere,
-    /// after the bytes of the buffer. The message must not have a checksum.
+    /// Appends a document sequence as the last section, but without its documents: the caller sends
+    /// them itself, after the bytes of the buffer. The message must not have a checksum.
     pub fn sequence_apart(self, identifier: &str, documents: usize) -> Self {
         let mut begun = self.begin_sequence(identifier, documents);
         begun.apart = documents;

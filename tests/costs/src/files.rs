@@ -119,7 +119,8 @@ impl<S: smol::io::AsyncRead + smol::io::AsyncWrite + Unpin> Socket<S> {
                 bytes: data.to_vec(),
             });
             let chunk = doc! { "_id": files_id, "files_id": files_id, "n": n, "data": data };
-            // The id follows the size of the document, the type and the name of the field.
+            // Before the value of `_id` come the size of the document (4 bytes), the type of the
+            // field (1 byte), and its name with a zero byte (4 bytes).
             chunk_ids.push(chunks.len() + 4 + 5);
             chunks.extend(chunk.to_vec()?);
         }
@@ -154,7 +155,7 @@ impl<S: smol::io::AsyncRead + smol::io::AsyncWrite + Unpin> Socket<S> {
             file,
             find,
             chunk_ids,
-            file_id: ids.unwrap_or_default(),
+            file_id: ids.expect("the message has the id"),
             reply: vec![0; 2 * FILE_BYTES],
         })
     }

@@ -16,8 +16,8 @@ use std::{sync::Arc, time::Duration};
 /// The longest time to wait for an event or a thread (Unified Test Format, *waitForEvent*).
 const SOON: Duration = Duration::from_secs(10);
 
-/// The same where time is real: a server may take ten seconds to answer a hello of a monitor, and
-/// the machine may be busy.
+/// The limit in place of [`SOON`] on sockets, where time is real: a server may take ten seconds to
+/// answer the hello of a monitor, and the machine may be busy.
 const SOON_ON_SOCKETS: Duration = Duration::from_secs(15);
 
 /// The time between two evaluations of a condition.

@@ -353,7 +353,7 @@ fn large_documents_follow_the_message_and_are_not_copied_into_it() {
     let mut pieces = 0;
     while !exchange.output().is_empty() {
         let output = exchange.output();
-        // Sockets accept part of the bytes.
+        // A socket can accept fewer bytes than it is given.
         let count = output.len().min(40_000);
         whole.extend_from_slice(&output[..count]);
         exchange.sent(count);

@@ -208,7 +208,7 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
     Ok(())
 }
 
-/// Returns the documents that a member has in a collection of the callers.
+/// Returns the documents of a collection, as a member has stored them.
 pub(in crate::world) fn documents(
     deployment: &Deployment,
     member: usize,
