@@ -18,7 +18,7 @@ const BATCH_DOCUMENTS: u32 = 200;
 /// The size of a file, as in `tests/costs`, which has stored one.
 const FILE_BYTES: usize = 15 * 1024 * 1024;
 
-/// Runs `count` operations of a kind, which is `ping`, `insert`, `batch`, `transaction`, `upload` or
+/// Runs `count` operations of a kind: `ping`, `insert`, `batch`, `transaction`, `upload` or
 /// `download`.
 pub(crate) async fn run(uri: &str, kind: &str, count: usize) -> Result<String> {
     let client = Client::with_uri_str(uri).await?;
