@@ -4,6 +4,7 @@ use super::{
     Member, commands,
     connection::Request,
     dispatch::{Answer, namespace},
+    document::truth,
     fault::{Fault, bad_value, fault},
     reply::Reply,
 };
@@ -105,21 +106,29 @@ impl Member {
             && filter
                 .get("_id")
                 .is_some_and(|id| !matches!(id, Bson::Document(_)));
-        let stage = match (self.replica.store().contains(&name), selects_by_id) {
-            (false, _) => "EOF",
-            (true, true) => "IDHACK",
-            (true, false) if command.contains_key("hint") => "IXSCAN",
-            (true, false) => "COLLSCAN",
-        };
-        let mut winning = doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" };
-        if let Some(hint) = command.get("hint").filter(|_| stage == "IXSCAN") {
-            winning.insert("indexName", hint.clone());
-        }
         let find = Find {
             filter: filter.clone(),
+            sort: command.get_document("sort").ok().cloned(),
+            hint: command.get("hint").cloned(),
             limit,
             collation: super::read::collation(command),
             ..Find::default()
+        };
+        let store = self.replica.store();
+        let index = match selects_by_id {
+            true => None,
+            false => store.planned_index(&name, &find),
+        };
+        let winning = match (store.contains(&name), index) {
+            (false, _) => doc! { "stage": "EOF" },
+            (true, None) => {
+                let stage = if selects_by_id { "IDHACK" } else { "COLLSCAN" };
+                doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" }
+            }
+            (true, Some(index)) => {
+                let scan = index_scan(&index);
+                doc! { "stage": "FETCH", "filter": filter.clone(), "inputStage": scan }
+            }
         };
         let variables = command.get_document("let").ok();
         let query = Query::Count(name.clone(), find);
@@ -152,6 +161,18 @@ impl Member {
         let server = doc! { "host": "localhost", "port": 27017, "version": version };
         reply.insert("serverInfo", server);
         Ok(Reply::from(reply).into())
+    }
+}
+
+/// Returns the stage of a plan that reads an index.
+fn index_scan(index: &Document) -> Document {
+    let flag = |name: &str| truth(index.get(name));
+    doc! {
+        "stage": "IXSCAN", "keyPattern": index.get("key").cloned(),
+        "indexName": index.get("name").cloned(), "isMultiKey": false,
+        "isUnique": flag("unique"), "isSparse": flag("sparse"),
+        "isPartial": index.contains_key("partialFilterExpression"),
+        "indexVersion": 2, "direction": "forward",
     }
 }
 

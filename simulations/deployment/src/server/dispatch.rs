@@ -272,6 +272,7 @@ impl Member {
             "top" => self.top(),
             "dataSize" => self.data_size(request),
             "profile" => self.profile(request),
+            "fsync" => self.fsync(request),
             "createSearchIndexes" | "updateSearchIndex" | "dropSearchIndex" => {
                 let text = "Search index commands are only supported with Atlas.";
                 Err(fault(31082, text))

@@ -37,14 +37,19 @@ const FAIL_GET_MORE: &str = "failGetMoreAfterCursorCheckout";
 /// The fail point that makes a member fetch no entries of the oplog.
 const STOP_PRODUCER: &str = "stopReplProducer";
 
+/// The fail point that makes a member apply no entries of the oplog. A member here applies the
+/// entries that it fetches, so its effect is that of [`STOP_PRODUCER`].
+const STOP_APPLY: &str = "rsSyncApplyStop";
+
 /// The fail point that acts on each statement of a retryable write that has changed data.
 const TRANSACTIONAL_WRITE: &str = "onPrimaryTransactionalWrite";
 
 /// The names of all fail points.
-pub(super) const NAMES: [&str; 5] = [
+pub(super) const NAMES: [&str; 6] = [
     FAIL_COMMAND,
     ALWAYS_TIME_OUT,
     FAIL_GET_MORE,
+    STOP_APPLY,
     STOP_PRODUCER,
     TRANSACTIONAL_WRITE,
 ];
@@ -186,10 +191,10 @@ impl Member {
             }
             _ => return Err(bad_value("unknown fail point mode")),
         };
-        if name == STOP_PRODUCER && !matches!(mode, Mode::Off | Mode::AlwaysOn) {
-            return Err(bad_value(
-                "stopReplProducer can only be `off` or `alwaysOn`",
-            ));
+        let stops = [STOP_APPLY, STOP_PRODUCER];
+        if stops.contains(&name) && !matches!(mode, Mode::Off | Mode::AlwaysOn) {
+            let text = format!("{name} can only be `off` or `alwaysOn`");
+            return Err(bad_value(text));
         }
         if self.is_router() && !matches!(name, FAIL_COMMAND | ALWAYS_TIME_OUT | FAIL_GET_MORE) {
             let text = format!("{name} has no effect on a router");
@@ -203,10 +208,14 @@ impl Member {
         };
         let before = self.fail_points.insert(name, point);
         let count = before.map_or(0, |point| point.times_entered);
-        if name == STOP_PRODUCER {
-            // A member either fetches entries or does not, so there is nothing to count.
-            self.replica.set_producing(mode == Mode::Off);
-        }
+        // A member either fetches entries or does not, so there is nothing to count.
+        let is_on = |name| {
+            self.fail_points
+                .get(name)
+                .is_some_and(|p| p.mode == Mode::AlwaysOn)
+        };
+        let is_stopped = stops.into_iter().any(is_on);
+        self.replica.set_producing(!is_stopped);
         Ok(doc! { "count": count }.into())
     }
 

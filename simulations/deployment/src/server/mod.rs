@@ -21,6 +21,7 @@ mod find_and_modify;
 mod forward;
 mod hello;
 mod ids;
+mod insert;
 mod job;
 mod operations;
 mod overload;

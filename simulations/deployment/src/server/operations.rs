@@ -169,6 +169,15 @@ impl Member {
         }
     }
 
+    /// Answers that all data was written. There is no disk, and no lock either.
+    pub(super) fn fsync(&self, request: &Request) -> Answer {
+        if truth(request.command.get("lock")) {
+            let text = "this simulated server does not implement the lock of fsync";
+            return Err(fault(238, text));
+        }
+        Ok(Reply::from(doc! { "numFiles": 1 }).into())
+    }
+
     /// Answers the commands of sharding that change nothing. Only routers have them.
     pub(super) fn sharding(&self, request: &Request) -> Result<Document, Fault> {
         if !self.is_router() {

@@ -2,7 +2,7 @@
 
 use super::{
     Member, Output, compression,
-    connection::{Connection, Request},
+    connection::{Arrival, Connection, Request},
     document::owned,
     fault::{Fault, fault, is_final, is_not_primary, is_shutdown},
     overload,
@@ -130,8 +130,10 @@ impl Member {
     }
 
     fn on_frame(&mut self, now: Instant, conn: ConnId, header: Header, frame: &[u8]) {
+        // Nobody gives turns to the connection of another member.
         if self.takes_turns
             && let Some(connection) = self.connections.get_mut(&conn)
+            && connection.arrival != Arrival::Internal
         {
             connection.is_resting = true;
         }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, InsertResult, Namespace, Store, StoreError, Update,
-        UpdateStatement, WriteError,
+        Change, DeleteStatement, Environment, Store, StoreError, Update, UpdateStatement,
+        WriteError,
     },
 };
 use bson::{Bson, Document, doc};
@@ -35,7 +35,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, index: usize, effect: &Effect) {
+    pub(super) fn count(&mut self, index: usize, effect: &Effect) {
         let (matched, modified, upserted) = match effect {
             Effect::Write {
                 matched,
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    fn fail(&mut self, index: usize, error: StoreError) {
+    pub(super) fn fail(&mut self, index: usize, error: StoreError) {
         let entry = WriteError { index, error };
         self.errors.push(entry.to_document().into());
     }
@@ -135,115 +135,6 @@ impl Member {
         }
     }
 
-    pub(super) fn insert(&mut self, now: Instant, request: &mut Request) -> Answer {
-        let namespace = namespace(request)?;
-        let documents = self.statements(request, "documents")?;
-        let limit = self.options.limits.max_document_bytes;
-        let retryable = self.retryable_write(request, documents.len())?;
-        let ordered = self.stops_at_error(request);
-        let mut tally = Tally::default();
-        let mut indexes = Vec::with_capacity(documents.len());
-        let mut fresh = Vec::with_capacity(documents.len());
-        for (index, document) in documents.into_iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                tally.retried.push(i32::try_from(index).unwrap_or(0));
-                tally.count(index, effect);
-                continue;
-            }
-            let refused = match request.bytes > limit && is_too_large(&document, limit) {
-                true => {
-                    let text = format!("object to insert too large. max size: {limit}");
-                    Err(fault(10334, text))
-                }
-                false => self.check_inserted(&document),
-            };
-            if let Err(fault) = refused {
-                tally.fail(index, fault.error);
-                if ordered {
-                    break;
-                }
-                continue;
-            }
-            indexes.push(index);
-            fresh.push(document);
-        }
-        let count = fresh.len();
-        if count > 0 {
-            let outcome =
-                self.insert_batch(now, request, &namespace, fresh, retryable.is_some())?;
-            let mut failed = Vec::new();
-            for error in outcome.errors {
-                failed.push(error.index);
-                tally.fail(indexes[error.index], error.error);
-            }
-            let stop = failed.first().copied().filter(|_| ordered).unwrap_or(count);
-            for at in (0..stop).filter(|at| !failed.contains(at)) {
-                let effect = Effect::Write {
-                    matched: 1,
-                    modified: 0,
-                    upserted: None,
-                };
-                tally.count(indexes[at], &effect);
-                if retryable.is_some() {
-                    tally.effects.push((indexes[at], effect));
-                }
-            }
-        }
-        self.record(now, &mut tally, retryable);
-        Ok(Outcome::Written(self.write_reply(tally, false)))
-    }
-
-    /// Inserts documents as one batch. If the fail point of retryable writes makes the batch fail,
-    /// inserts each document alone, as the server does.
-    fn insert_batch(
-        &mut self,
-        now: Instant,
-        request: &Request,
-        namespace: &Namespace,
-        documents: Vec<Document>,
-        is_retryable: bool,
-    ) -> Result<InsertResult, StoreError> {
-        let ordered = self.stops_at_error(request);
-        let bypasses_validation = bypasses_validation(&request.command);
-        let insert = |store: &mut Store, documents, environment: &mut Environment<'_>| {
-            environment.bypasses_validation = bypasses_validation;
-            store.insert(namespace, documents, ordered, environment)
-        };
-        let can_fail = is_retryable && self.has_fail_points();
-        let again = match can_fail {
-            true => documents.clone(),
-            false => Vec::new(),
-        };
-        let start = self.replica.store().pending_changes();
-        let outcome = self.with_store(now, None, |store, env| insert(store, documents, env))?;
-        let Some(error) = self.undo_failed(start, is_retryable) else {
-            return Ok(outcome);
-        };
-        let mut result = InsertResult::default();
-        if again.len() == 1 {
-            result.errors.push(WriteError { index: 0, error });
-            return Ok(result);
-        }
-        for (index, document) in again.into_iter().enumerate() {
-            let done = self.with_statement(now, None, is_retryable, |store, env| {
-                insert(store, vec![document], env)
-            });
-            let error = match done {
-                Ok(done) => {
-                    result.inserted += done.inserted;
-                    done.errors.into_iter().next().map(|failed| failed.error)
-                }
-                Err(error) => Some(error),
-            };
-            let error = error.map(|error| WriteError { index, error });
-            result.errors.extend(error);
-            if ordered && !result.errors.is_empty() {
-                break;
-            }
-        }
-        Ok(result)
-    }
-
     pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "updates")?;
@@ -318,7 +209,7 @@ impl Member {
 
     /// Returns the reply to a write command. A member of a replica set adds its election and the
     /// position of its last write; a router leaves these out.
-    fn write_reply(&self, tally: Tally, is_update: bool) -> Reply {
+    pub(super) fn write_reply(&self, tally: Tally, is_update: bool) -> Reply {
         let mut reply = tally.into_reply(is_update);
         if self.is_set() {
             let term = self.replica.term();

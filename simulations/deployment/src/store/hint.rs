@@ -9,9 +9,10 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index::{Index, generated_name};
+use super::matcher::Matcher;
 use super::sort::Sort;
-use super::types::{Find, Shared};
-use super::{Answer, path};
+use super::types::{Find, Namespace, Shared};
+use super::{Answer, Store, path};
 
 /// The order, the bounds and the place of the index that a hint names.
 #[derive(Debug, Default)]
@@ -148,12 +149,42 @@ impl Hinted {
     }
 }
 
+impl Store {
+    /// Returns the specification of the index that a query uses, as an explanation shows it. Queries
+    /// for an `_id` do not use one.
+    pub(crate) fn planned_index(
+        &self,
+        namespace: &Namespace,
+        find: &Find,
+    ) -> Option<Arc<Document>> {
+        let collection = self.collection(namespace)?;
+        if let Some(Bson::String(_) | Bson::Document(_)) = find.hint {
+            let hinted = Hinted::new(collection, find).ok()?;
+            let own = || Arc::new(collection.id_index());
+            return match hinted.index(collection) {
+                Some(index) => Some(index.specification.clone()),
+                None => hinted.key.is_some().then(own),
+            };
+        }
+        let key = planned_key(collection, find)?;
+        let named = |index: &&Index| index.specification.get_document("key").ok() == Some(&key);
+        let index = collection.indexes.iter().find(named)?;
+        Some(index.specification.clone())
+    }
+}
+
 /// Returns the key of the index that a query without a hint uses: one for its filter, otherwise one
 /// for its order.
 fn planned_key(collection: &Collection, find: &Find) -> Option<Document> {
     let mut keys = vec![bson::doc! { "_id": 1 }];
-    let others = collection.indexes.iter();
-    let others = others.filter(|index| index.lookup_field().is_some());
+    let fits = |index: &&Index| {
+        let partial = index.specification.get_document("partialFilterExpression");
+        match partial {
+            Ok(partial) => index.is_kept() && is_implied(partial, &find.filter),
+            Err(_) => index.lookup_field().is_some(),
+        }
+    };
+    let others = collection.indexes.iter().filter(fits);
     keys.extend(others.filter_map(|index| index.specification.get_document("key").ok().cloned()));
     let is_first = |key: &Document, of: &Document| {
         let first = key.keys().next();
@@ -166,4 +197,34 @@ fn planned_key(collection: &Collection, find: &Find) -> Option<Document> {
             .find(|key| sort.len() <= key.len() && sort.keys().zip(key.keys()).all(|(a, b)| a == b))
     };
     by_filter.or_else(by_order).cloned()
+}
+
+/// True if each document that a query finds satisfies the filter of a partial index. Of conditions
+/// on one field, equality and bounds are compared.
+fn is_implied(partial: &Document, filter: &Document) -> bool {
+    let Ok(query) = Matcher::new(filter) else {
+        return false;
+    };
+    partial.iter().all(|(field, condition)| {
+        let Ok(wanted) = Matcher::new(&bson::doc! { field: condition.clone() }) else {
+            return false;
+        };
+        let context = EvaluationContext::default();
+        let fits = |value: &Bson| {
+            let witness = bson::doc! { field: value.clone() };
+            wanted.matches(&witness, &context).unwrap_or(false)
+        };
+        if let Some(values) = query.equalities(field) {
+            return values.into_iter().all(fits);
+        }
+        let is_range = condition.as_document().is_some_and(|operators| {
+            let mut names = operators.keys().map(String::as_str);
+            names.all(|name| matches!(name, "$gt" | "$gte" | "$lt" | "$lte"))
+        });
+        let (wanted, given) = (wanted.bounds(field), query.bounds(field));
+        let is_within = |wanted: Option<&Bson>, given: Option<&Bson>| {
+            wanted.is_none() || given.is_some_and(fits)
+        };
+        is_range && is_within(wanted.lower, given.lower) && is_within(wanted.upper, given.upper)
+    })
 }

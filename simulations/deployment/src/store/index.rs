@@ -197,6 +197,11 @@ impl Index {
         }
     }
 
+    /// False for an index of text or of all fields, whose keys are not kept.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     /// Returns the first field of an index without a partial filter, and `None` for other indexes.
     /// A lookup by this field finds every document that has one of the values.
     pub(crate) fn lookup_field(&self) -> Option<&str> {

@@ -82,6 +82,18 @@ pub struct InsertResult {
     pub errors: Vec<WriteError>,
 }
 
+impl InsertResult {
+    /// Adds the result of further documents, of which the first one has this position.
+    pub(crate) fn add(&mut self, first: usize, other: Self) {
+        self.inserted += other.inserted;
+        let errors = other.errors.into_iter().map(|error| WriteError {
+            index: first + error.index,
+            ..error
+        });
+        self.errors.extend(errors);
+    }
+}
+
 /// The modification that an update makes to a matching document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {

@@ -6,18 +6,18 @@ use bson::{Bson, Document, doc};
 use std::time::Duration;
 
 /// Sends a command and returns the code of its error.
-fn code(world: &mut World, conn: ConnId, command: Document) -> Option<i32> {
+pub(super) fn code(world: &mut World, conn: ConnId, command: Document) -> Option<i32> {
     let reply = send(world, conn, command);
     reply.get_i32("code").ok()
 }
 
-fn fill(world: &mut World, conn: ConnId, count: i32) {
+pub(super) fn fill(world: &mut World, conn: ConnId, count: i32) {
     let documents: Vec<_> = (0..count).map(|n| doc! { "_id": n, "n": n }).collect();
     let reply = send(world, conn, doc! { "insert": "c", "documents": documents });
     assert_eq!(reply.get_i32("n").ok(), Some(count), "{reply}");
 }
 
-fn batch(reply: &Document) -> &[Bson] {
+pub(super) fn batch(reply: &Document) -> &[Bson] {
     let cursor = reply.get_document("cursor").expect("a cursor");
     let batch = cursor
         .get_array("firstBatch")
@@ -25,7 +25,7 @@ fn batch(reply: &Document) -> &[Bson] {
     batch.expect("a batch")
 }
 
-fn cursor_id(reply: &Document) -> i64 {
+pub(super) fn cursor_id(reply: &Document) -> i64 {
     let cursor = reply.get_document("cursor").expect("a cursor");
     cursor.get_i64("id").expect("an id")
 }
@@ -279,33 +279,6 @@ fn a_hint_orders_and_bounds_a_query() {
 }
 
 #[test]
-fn explain_describes_a_query_and_validate_a_collection() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 4);
-    let find = doc! { "find": "c", "filter": { "n": { "$gt": 1 } } };
-    let explain = doc! { "explain": find, "verbosity": "executionStats" };
-    let reply = send(&mut world, conn, explain);
-    let planner = reply.get_document("queryPlanner").expect("a plan");
-    let winning = planner.get_document("winningPlan").expect("a stage");
-    assert_eq!(winning.get_str("stage").ok(), Some("COLLSCAN"));
-    let statistics = reply.get_document("executionStats").expect("statistics");
-    assert_eq!(statistics.get_i32("nReturned").ok(), Some(2));
-    let hinted = doc! { "explain": { "find": "c", "hint": "none" } };
-    assert_eq!(code(&mut world, conn, hinted), Some(2));
-    let odd = doc! { "explain": { "find": "c", "fitler": {} } };
-    assert_eq!(code(&mut world, conn, odd), Some(40415));
-    let aggregate = doc! { "aggregate": "c", "pipeline": [], "explain": true };
-    assert!(send(&mut world, conn, aggregate).contains_key("queryPlanner"));
-    let reply = send(&mut world, conn, doc! { "validate": "c" });
-    assert_eq!(reply.get_bool("valid").ok(), Some(true), "{reply}");
-    assert_eq!(reply.get_i32("nrecords").ok(), Some(4));
-    assert_eq!(
-        code(&mut world, conn, doc! { "validate": "none" }),
-        Some(26)
-    );
-}
-
-#[test]
 fn fields_with_dots_and_dollars_are_set_and_removed() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 1);
@@ -326,75 +299,6 @@ fn the_operands_after_the_deciding_one_are_not_evaluated() {
     let either = doc! { "$or": [{ "$eq": ["$n", 0] }, divided] };
     let find = doc! { "find": "c", "filter": { "$expr": either } };
     assert_eq!(batch(&send(&mut world, conn, find)).len(), 2);
-}
-
-#[test]
-fn fail_points_of_the_server_act_on_their_commands() {
-    let mut world = World::new(set_of(3), 1);
-    let (primary, _) = world
-        .until_primary(Duration::from_secs(60))
-        .expect("a primary");
-    let conn = world.connect(primary);
-    fill(&mut world, conn, 3);
-    let set = |name: &str, mode: Bson, data: Document| {
-        doc! { "configureFailPoint": name, "mode": mode, "data": data, "$db": "admin" }
-    };
-    send(
-        &mut world,
-        conn,
-        set("maxTimeAlwaysTimeOut", "alwaysOn".into(), doc! {}),
-    );
-    let limited = doc! { "find": "c", "maxTimeMS": 1000 };
-    assert_eq!(code(&mut world, conn, limited), Some(50));
-    assert_eq!(code(&mut world, conn, doc! { "find": "c" }), None);
-    send(
-        &mut world,
-        conn,
-        set("maxTimeAlwaysTimeOut", "off".into(), doc! {}),
-    );
-    let reply = send(&mut world, conn, doc! { "find": "c", "batchSize": 1 });
-    let once = doc! { "times": 1 };
-    let data = doc! { "errorCode": 280 };
-    send(
-        &mut world,
-        conn,
-        set("failGetMoreAfterCursorCheckout", once.into(), data),
-    );
-    let more = doc! { "getMore": cursor_id(&reply), "collection": "c" };
-    assert_eq!(code(&mut world, conn, more.clone()), Some(280));
-    assert_eq!(code(&mut world, conn, more), Some(43));
-    // Without their producers, the secondaries do not confirm a write.
-    for member in (0..3).filter(|&member| member != primary) {
-        let other = world.connect(member);
-        send(
-            &mut world,
-            other,
-            set("stopReplProducer", "alwaysOn".into(), doc! {}),
-        );
-    }
-    let concern = doc! { "w": 3, "wtimeout": 100 };
-    let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": concern };
-    let reply = send(&mut world, conn, insert);
-    let error = reply.get_document("writeConcernError").expect("an error");
-    let info = error.get_document("errInfo").expect("its facts");
-    let expected = doc! { "w": 3, "wtimeout": 100, "provenance": "clientSupplied" };
-    assert_eq!(info.get_document("writeConcern").ok(), Some(&expected));
-    assert_eq!(info.get_bool("wtimeout").ok(), Some(true));
-    // The secondaries are alive, so the primary stays, and they catch up afterwards.
-    let term = world.deployment.term(primary);
-    world.run_for(Duration::from_secs(60));
-    assert_eq!(world.deployment.primary(), Some(primary));
-    assert_eq!(world.deployment.term(primary), term);
-    for member in (0..3).filter(|&member| member != primary) {
-        let other = world.connect(member);
-        send(
-            &mut world,
-            other,
-            set("stopReplProducer", "off".into(), doc! {}),
-        );
-    }
-    let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": { "w": 3 } };
-    assert!(!send(&mut world, conn, insert).contains_key("writeConcernError"));
 }
 
 #[test]

@@ -103,3 +103,19 @@ fn a_primary_that_disconnects_takes_no_connection_of_a_secondary_along() {
     let reply = world.send_command(secondary, &write).expect("a reply");
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
 }
+
+#[test]
+fn a_secondary_forwards_each_request_while_its_clients_take_turns() {
+    let (mut world, _, [_, secondary]) = with_secondary([5, 0, 31]);
+    world.deployment.take_turns();
+    for number in 0..3 {
+        let sent = world.send(secondary, &writing(doc! { "$out": "other" }));
+        if number > 0 {
+            assert!(world.deployment.next_turn(world.now, secondary));
+            world.drain();
+        }
+        world.run_for(Duration::from_secs(1));
+        let (id, _, reply) = world.reply(secondary).expect("a reply");
+        assert_eq!((id, reply.get_f64("ok").ok()), (sent, Some(1.0)), "{reply}");
+    }
+}

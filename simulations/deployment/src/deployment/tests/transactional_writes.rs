@@ -106,3 +106,19 @@ fn each_statement_counts_and_a_batch_that_fails_is_inserted_one_by_one() {
     let reply = send(&mut world, conn, off);
     assert_eq!(reply.get_i64("count").ok(), Some(1), "{reply}");
 }
+
+#[test]
+fn large_documents_of_an_insert_count_one_by_one() {
+    let (mut world, primary, conn) = with_primary();
+    let large = "x".repeat(256 * 1024);
+    let documents: Vec<Document> = (0..3).map(|id| doc! { "_id": id, "l": &large }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    let data = doc! { "failBeforeCommitExceptionCode": 1 };
+    set_point(&mut world, conn, doc! { "skip": 2 }, data.clone());
+    sent_in_vain(&mut world, primary, &retryable(insert.clone(), 1));
+    assert_eq!(count(&mut world, conn), 2, "the third one fails");
+    send(&mut world, conn, doc! { "drop": "c" });
+    set_point(&mut world, conn, doc! { "skip": 3 }, data);
+    let reply = send(&mut world, conn, retryable(insert, 2));
+    assert_eq!(reply.get_i32("n").ok(), Some(3), "{reply}");
+}

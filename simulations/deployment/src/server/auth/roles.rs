@@ -310,7 +310,7 @@ fn privilege(request: &Request) -> Option<Privilege> {
         "currentOp" | "killOp" | "top" | "listShards" | "enableSharding" | "shardCollection"
         | "serverStatus" | "hostInfo" | "replSetGetStatus" | "replSetGetConfig"
         | "replSetStepDown" | "replSetFreeze" | "getParameter" | "setParameter" | "getLog"
-        | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats" => Privilege::Cluster,
+        | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats" | "fsync" => Privilege::Cluster,
         _ => return None,
     };
     Some(privilege)

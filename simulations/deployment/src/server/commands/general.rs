@@ -161,6 +161,15 @@ pub(super) const ROWS: &[Row] = &[
             field("estimate", Kind::Flag),
         ],
     ),
+    row(
+        &["fsync"],
+        Kind::Any,
+        &[
+            field("lock", Kind::Flag),
+            field("fsyncLockAcquisitionTimeoutMillis", Kind::Whole),
+        ],
+    )
+    .admin(),
     row(&["getLog", "getCmdLineOpts"], Kind::Any, &[])
         .admin()
         .lax(),

@@ -1,0 +1,175 @@
+//! The command `insert`.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::{Answer, Outcome, namespace},
+    fault::fault,
+    write::{Tally, bypasses_validation, is_too_large},
+};
+use crate::{
+    replica::Effect,
+    store::{Environment, InsertResult, Namespace, Store, StoreError, WriteError, encoded_bytes},
+};
+use bson::Document;
+use onionskin_core::time::Instant;
+
+/// The number of documents of a group, at which it is full.
+const MAX_GROUP: usize = 500;
+
+/// The size of the documents of a group, at which it is full, in bytes.
+const MAX_GROUP_BYTES: usize = 256 * 1024;
+
+/// Divides the documents of an insert into groups, as the server does (`internalInsertMaxBatchSize`
+/// and `insertVectorMaxBytes`). Each has the place of its first document.
+fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
+    let mut groups: Vec<(usize, Vec<Document>)> = Vec::new();
+    let (mut place, mut bytes) = (0, 0);
+    for document in documents {
+        let size = encoded_bytes(&document);
+        match groups.last_mut() {
+            Some((_, group)) if group.len() < MAX_GROUP && bytes < MAX_GROUP_BYTES => {
+                group.push(document);
+                bytes += size;
+            }
+            _ => {
+                groups.push((place, vec![document]));
+                bytes = size;
+            }
+        }
+        place += 1;
+    }
+    groups
+}
+
+impl Member {
+    pub(super) fn insert(&mut self, now: Instant, request: &mut Request) -> Answer {
+        let namespace = namespace(request)?;
+        let documents = self.statements(request, "documents")?;
+        let limit = self.options.limits.max_document_bytes;
+        let retryable = self.retryable_write(request, documents.len())?;
+        let ordered = self.stops_at_error(request);
+        let mut tally = Tally::default();
+        let mut indexes = Vec::with_capacity(documents.len());
+        let mut fresh = Vec::with_capacity(documents.len());
+        for (index, document) in documents.into_iter().enumerate() {
+            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
+                tally.retried.push(i32::try_from(index).unwrap_or(0));
+                tally.count(index, effect);
+                continue;
+            }
+            let refused = match request.bytes > limit && is_too_large(&document, limit) {
+                true => {
+                    let text = format!("object to insert too large. max size: {limit}");
+                    Err(fault(10334, text))
+                }
+                false => self.check_inserted(&document),
+            };
+            if let Err(fault) = refused {
+                tally.fail(index, fault.error);
+                if ordered {
+                    break;
+                }
+                continue;
+            }
+            indexes.push(index);
+            fresh.push(document);
+        }
+        let count = fresh.len();
+        if count > 0 {
+            let outcome =
+                self.insert_batch(now, request, &namespace, fresh, retryable.is_some())?;
+            let mut failed = Vec::new();
+            for error in outcome.errors {
+                failed.push(error.index);
+                tally.fail(indexes[error.index], error.error);
+            }
+            let stop = failed.first().copied().filter(|_| ordered).unwrap_or(count);
+            for at in (0..stop).filter(|at| !failed.contains(at)) {
+                let effect = Effect::Write {
+                    matched: 1,
+                    modified: 0,
+                    upserted: None,
+                };
+                tally.count(indexes[at], &effect);
+                if retryable.is_some() {
+                    tally.effects.push((indexes[at], effect));
+                }
+            }
+        }
+        self.record(now, &mut tally, retryable);
+        Ok(Outcome::Written(self.write_reply(tally, false)))
+    }
+
+    /// Inserts documents. With a fail point for retryable writes, inserts them in groups of the
+    /// server's size, each of which the fail point counts.
+    fn insert_batch(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        namespace: &Namespace,
+        documents: Vec<Document>,
+        is_retryable: bool,
+    ) -> Result<InsertResult, StoreError> {
+        let ordered = self.stops_at_error(request);
+        let bypasses_validation = bypasses_validation(&request.command);
+        let insert = |store: &mut Store, documents, environment: &mut Environment<'_>| {
+            environment.bypasses_validation = bypasses_validation;
+            store.insert(namespace, documents, ordered, environment)
+        };
+        if !(is_retryable && self.has_fail_points()) {
+            return self.with_store(now, None, |store, env| insert(store, documents, env));
+        }
+        let mut result = InsertResult::default();
+        for (first, group) in insert_groups(documents) {
+            let groups = match self.with_statement(now, None, true, |store, env| {
+                insert(store, group.clone(), env)
+            }) {
+                Ok(done) => vec![(first, Ok(done))],
+                Err(error) if group.len() == 1 => vec![(first, Err(error))],
+                // Each document of the group is inserted alone then, as the server does.
+                Err(_) => self.insert_alone(now, (first, group), ordered, insert),
+            };
+            for (first, done) in groups {
+                match done {
+                    Ok(done) => result.add(first, done),
+                    Err(error) => result.errors.push(WriteError {
+                        index: first,
+                        error,
+                    }),
+                }
+            }
+            if ordered && !result.errors.is_empty() {
+                break;
+            }
+        }
+        Ok(result)
+    }
+
+    /// Inserts each document of a group alone, until one fails if the inserts are ordered. Returns
+    /// the results with the place of their document.
+    fn insert_alone(
+        &mut self,
+        now: Instant,
+        (first, group): (usize, Vec<Document>),
+        ordered: bool,
+        insert: impl Fn(
+            &mut Store,
+            Vec<Document>,
+            &mut Environment<'_>,
+        ) -> Result<InsertResult, StoreError>,
+    ) -> Vec<(usize, Result<InsertResult, StoreError>)> {
+        let mut results = Vec::with_capacity(group.len());
+        for (index, document) in (first..).zip(group) {
+            let done = self.with_statement(now, None, true, |store, env| {
+                insert(store, vec![document], env)
+            });
+            let has_failed = done.as_ref().map_or(true, |done| !done.errors.is_empty());
+            results.push((index, done));
+            if ordered && has_failed {
+                break;
+            }
+        }
+        results
+    }
+}
