@@ -4,10 +4,14 @@ use crate::at_least_one;
 use clap::Args;
 use onionskin_core::{options::Compressor, random::Seed};
 use onionskin_deployment::{
-    deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, ServerVersion, User},
+    deployment::{AuthMechanism, CompressedReplies, ServerVersion, User},
     identity::{AwsIdentity, IssuerOptions, TokenIssuer},
 };
-use onionskin_simulations::serve::{CLIENT_SUBJECT, Embedded, ServeOptions};
+use onionskin_simulations::{
+    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
+    simulate::scenarios,
+};
+use onionskin_worlds::world::Disaster;
 use std::{
     io::{self, Write as _},
     path::PathBuf,
@@ -17,6 +21,9 @@ use std::{
 
 /// The time between two comparisons of the members.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
+
+/// The time between two looks at the disasters of a scenario.
+const REPORT_PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -39,6 +46,13 @@ pub(crate) struct Serve {
     #[arg(value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     load_balanced: Option<usize>,
+    /// Run the deployment of a scenario, with its faults, latencies and schedule: the name of one
+    /// that `onionskin simulate --list` shows, or a file in the form of TOML. What the scenario
+    /// does not name has its default, and is not drawn. Each disaster is printed when it happens.
+    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
+    #[arg(conflicts_with = "load_balanced")]
+    scenario: Option<String>,
     /// The first port, which is that of the load balancer or of the first member. The other ports
     /// follow. By default, free ports are used.
     #[arg(long, value_name = "BASE")]
@@ -157,17 +171,13 @@ fn compressed_replies(text: &str) -> Result<CompressedReplies, String> {
 }
 
 pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
-    let mut options = match (serve.load_balanced, serve.sharded) {
-        (Some(services), _) => ServeOptions::load_balanced(services),
-        (None, Some(routers)) => ServeOptions::sharded(routers),
-        (None, None) if serve.standalone => ServeOptions::standalone(),
-        (None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
+    let mut options = match (&serve.scenario, serve.load_balanced, serve.sharded) {
+        (Some(name), ..) => of_scenario(name, serve.seed)?,
+        (None, Some(services), _) => ServeOptions::load_balanced(services),
+        (None, None, Some(routers)) => ServeOptions::sharded(routers),
+        (None, None, None) if serve.standalone => ServeOptions::standalone(),
+        (None, None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
-    // At most seven members may vote, so the eighth and all later members get no vote.
-    for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
-        member.votes = false;
-        member.priority = 0;
-    }
     options.port = serve.port;
     options.tls = serve.tls;
     options.tls_directory = serve.tls_dir.clone();
@@ -215,13 +225,39 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
     Ok(options)
 }
 
+/// Returns the options of a scenario. Prints the parts of it that have no effect.
+fn of_scenario(name: &str, seed: u64) -> io::Result<ServeOptions> {
+    let scenario = scenarios::find(name)?;
+    let (options, without_effect) = ServeOptions::of_scenario(&scenario, seed)
+        .map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
+    if !without_effect.is_empty() {
+        let parts = without_effect.join(", ");
+        eprintln!("Without effect here, because they are about simulated clients: {parts}");
+    }
+    Ok(options)
+}
+
+/// Prints the disasters that have happened after the time of the last one that was printed.
+fn tell_disasters(deployment: &Embedded, told: &mut Option<Duration>) {
+    let Some(status) = deployment.status() else {
+        return;
+    };
+    let new = |(at, _): &&(Duration, Disaster)| told.is_none_or(|told| *at > told);
+    for (at, disaster) in status.disasters.iter().filter(new) {
+        eprintln!("{:6.1} s: {disaster}", at.as_secs_f64());
+    }
+    *told = status.disasters.last().map(|(at, _)| *at);
+}
+
 pub(crate) fn run(serve: &Serve) -> io::Result<()> {
-    let deployment = Embedded::start(options(serve)?)?;
+    let options = options(serve)?;
+    let is_balanced = options.load_balanced;
+    let deployment = Embedded::start(options)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", deployment.uri())?;
     out.flush()?;
     drop(out);
-    if serve.load_balanced.is_some() {
+    if is_balanced {
         for (number, address) in deployment.addresses().iter().enumerate() {
             eprintln!("Service {number}: {address}");
         }
@@ -239,11 +275,17 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
         .build()?;
     runtime.block_on(async {
         let mut interrupted = pin!(interrupted());
+        let mut checks = tokio::time::interval(CHECK_PERIOD);
+        let mut reports = tokio::time::interval(REPORT_PERIOD);
+        let mut told = None;
         loop {
             tokio::select! {
                 done = &mut interrupted => break done,
-                () = tokio::time::sleep(CHECK_PERIOD), if serve.check => {
+                _ = checks.tick(), if serve.check => {
                     deployment.check_members().map_err(io::Error::other)?;
+                }
+                _ = reports.tick(), if serve.scenario.is_some() => {
+                    tell_disasters(&deployment, &mut told);
                 }
             }
         }

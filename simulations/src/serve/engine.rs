@@ -1,5 +1,6 @@
 //! The event loop between the sockets and the deployment.
 
+mod faults;
 mod peer;
 mod work;
 
@@ -7,6 +8,7 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
+use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
 use onionskin_deployment::deployment::{Action, ConnId, Deployment, MemberEvent};
 use peer::{Gauge, Next, Peer};
@@ -46,6 +48,25 @@ const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 /// a failed attempt to bind a port again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The time of the event loop, which is zero at its start.
+#[derive(Clone, Copy, Debug)]
+struct Clock(tokio::time::Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+
+    fn now(self) -> Instant {
+        let elapsed = self.0.elapsed().as_nanos();
+        Instant::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    fn at(self, time: Instant) -> tokio::time::Instant {
+        self.0 + time.since_start()
+    }
+}
+
 /// The target of the connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListenTarget {
@@ -68,12 +89,14 @@ struct Shared {
     balancer: Option<SocketAddr>,
     listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
     tls: Option<Arc<ServerConfig>>,
-    started: tokio::time::Instant,
+    clock: Clock,
     next_conn: Cell<u64>,
     deadline_moved: Notify,
     deadline: Cell<Option<Instant>>,
     /// The number of long queries that run.
     workers: Cell<usize>,
+    /// The faults of the scenario, if there is one.
+    faults: Option<Faults>,
 }
 
 /// A deployment whose sockets are bound, before its event loop runs.
@@ -84,7 +107,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) async fn bind(options: ServeOptions) -> io::Result<Self> {
+    pub(super) async fn bind(mut options: ServeOptions) -> io::Result<Self> {
         let mut targets = Vec::new();
         if options.load_balanced {
             targets.push(ListenTarget::Balancer);
@@ -108,9 +131,13 @@ impl Engine {
         let uri = uri(&options, hosts, tls_directory.as_ref());
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&options.seed.to_le_bytes());
+        let seed = Seed::new(seed);
+        let faults = options
+            .faults
+            .take()
+            .map(|faults| Faults::new(faults, &seed));
         let options = deployment_options(options, &addresses, balancer);
-        let mut deployment =
-            Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
+        let mut deployment = Deployment::new(options, &seed).map_err(io::Error::other)?;
         deployment.take_turns();
         deployment.run_jobs();
         let shared = Rc::new(Shared {
@@ -123,11 +150,12 @@ impl Engine {
             balancer,
             listening: RefCell::default(),
             tls,
-            started: tokio::time::Instant::now(),
+            clock: Clock::start(),
             next_conn: Cell::new(0),
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
             workers: Cell::new(0),
+            faults,
         });
         for (target, listener) in listeners {
             let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
@@ -160,9 +188,11 @@ impl Engine {
         let shared = self.shared;
         shared.pump();
         loop {
+            let disaster = shared.faults.as_ref().and_then(Faults::next_at);
+            let next = shared.deadline.get().into_iter().chain(disaster).min();
             let timer = async {
-                match shared.deadline.get() {
-                    Some(at) => tokio::time::sleep_until(shared.started + at.since_start()).await,
+                match next {
+                    Some(at) => tokio::time::sleep_until(shared.clock.at(at)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -173,6 +203,7 @@ impl Engine {
                 },
                 () = shared.deadline_moved.notified() => {}
                 () = timer => {
+                    shared.strike_due();
                     shared.drive(None, |_| ());
                     shared.pump();
                 }
@@ -183,8 +214,7 @@ impl Engine {
 
 impl Shared {
     fn now(&self) -> Instant {
-        let elapsed = self.started.elapsed().as_nanos();
-        Instant::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 
     fn obey(self: &Rc<Self>, order: Order) {
@@ -236,6 +266,7 @@ impl Shared {
             events: self.events.borrow().iter().cloned().collect(),
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
+            disasters: self.faults.as_ref().map(Faults::past).unwrap_or_default(),
         }
     }
 
@@ -276,9 +307,7 @@ impl Shared {
         loop {
             let transmit = self.deployment.borrow_mut().poll_transmit();
             if let Some((conn, bytes)) = transmit {
-                if let Some(peer) = self.peers.borrow().get(&conn) {
-                    peer.send(bytes);
-                }
+                self.reply(conn, bytes);
                 self.bound_unsent();
                 continue;
             }
@@ -336,19 +365,22 @@ impl Shared {
     /// Reads once from a connection. Returns false if there was nothing to read, or at the end of
     /// the connection.
     fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
+        if let Some(bytes) = peer.take_request() {
+            self.handle_bytes(conn, peer, &bytes);
+            return true;
+        }
         let mut buffer = self.buffer.borrow_mut();
         match peer.receive(&mut buffer) {
             Ok(Some(bytes)) => {
-                if !bytes.is_empty() {
-                    let now = self.now();
-                    let subject = peer.take_subject();
-                    self.drive(Some(conn), |deployment| {
-                        if let Some(subject) = &subject {
-                            deployment.handle_certificate(conn, subject);
-                        }
-                        deployment.handle_received(now, conn, bytes);
-                    });
-                    self.pump();
+                let fate = match &self.faults {
+                    Some(faults) if !bytes.is_empty() => faults.request(self.now(), peer, bytes),
+                    _ => Fate::Arrive,
+                };
+                if fate != Fate::Kept && !bytes.is_empty() {
+                    self.handle_bytes(conn, peer, bytes);
+                }
+                if fate == Fate::ArriveAndBreak {
+                    peer.reset();
                 }
                 true
             }
@@ -358,6 +390,18 @@ impl Shared {
                 false
             }
         }
+    }
+
+    fn handle_bytes(self: &Rc<Self>, conn: ConnId, peer: &Peer, bytes: &[u8]) {
+        let now = self.now();
+        let subject = peer.take_subject();
+        self.drive(Some(conn), |deployment| {
+            if let Some(subject) = &subject {
+                deployment.handle_certificate(conn, subject);
+            }
+            deployment.handle_received(now, conn, bytes);
+        });
+        self.pump();
     }
 
     fn perform(self: &Rc<Self>, action: Action) {
@@ -431,6 +475,13 @@ async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener)
         // A connection to a service's own port comes from another load balancer.
         let is_forwarded = shared.balancer.is_some();
         let is_proxied = is_forwarded && target != ListenTarget::Balancer;
+        let admitted = match &shared.faults {
+            Some(faults) => faults.admit(stream),
+            None => Some(stream),
+        };
+        let Some(stream) = admitted else {
+            continue;
+        };
         let _ = stream.set_nodelay(true);
         let tls = match &shared.tls {
             None => None,
@@ -441,7 +492,14 @@ async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener)
         };
         let conn = ConnId(shared.next_conn.get());
         shared.next_conn.set(conn.0 + 1);
-        let peer = Rc::new(Peer::new(stream, tls, is_proxied, shared.unsent.clone()));
+        let peer = Rc::new(Peer::new(
+            stream,
+            member,
+            shared.clock,
+            tls,
+            is_proxied,
+            shared.unsent.clone(),
+        ));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
         shared.drive(Some(conn), |deployment| match is_forwarded {

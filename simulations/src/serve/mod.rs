@@ -6,17 +6,19 @@ mod certificate;
 mod engine;
 mod options;
 mod proxy;
+mod scenario;
 mod setup;
 mod subject;
 mod tokens;
 
 pub use certificate::CLIENT_SUBJECT;
-pub use options::ServeOptions;
+pub use options::{FaultOptions, ServeOptions};
 
 use engine::Engine;
 use onionskin_deployment::deployment::{
     AuthCounts, AuthFault, CompressionCounts, MemberEvent, MemberState,
 };
+use onionskin_worlds::world::Disaster;
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
 
@@ -61,6 +63,9 @@ pub struct Status {
     pub unsent_bytes: usize,
     /// The largest value that `unsent_bytes` ever had.
     pub most_unsent_bytes: usize,
+    /// The latest disasters of the scenario, at most 1000, the oldest one first, each with its time
+    /// since the start.
+    pub disasters: Vec<(Duration, Disaster)>,
 }
 
 /// A deployment that runs in its own thread. Dropping it stops the deployment.

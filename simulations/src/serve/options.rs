@@ -1,9 +1,12 @@
 //! The options of a deployment on real sockets.
 
+use onionskin_core::time::Instant;
 use onionskin_deployment::deployment::{
-    AuthOptions, CompressionOptions, Limits, MemberOptions, NetworkOptions, ServerVersion, User,
+    AuthOptions, CompressionOptions, Limits, MAX_VOTING_MEMBERS, MemberOptions, NetworkOptions,
+    ServerVersion, User,
 };
-use std::{path::PathBuf, time::Duration};
+use onionskin_worlds::world::{Disaster, Rates};
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 /// Options of a deployment on real sockets.
 #[derive(Clone, Debug)]
@@ -51,17 +54,41 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// The release that the servers claim. Default: 7.0.0.
     pub version: ServerVersion,
+    /// The faults. [`of_scenario`](Self::of_scenario) sets them. Default: `None`.
+    pub faults: Option<FaultOptions>,
+}
+
+/// The faults of a deployment on real sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FaultOptions {
+    /// The rates of the faults of connections and messages. Those of clients have no effect.
+    /// Default: zero.
+    pub rates: Rates,
+    /// The shortest and the longest time by which a message between a client and a member is
+    /// delayed. Default: zero.
+    pub latency: (Duration, Duration),
+    /// The disasters with the time since the start, the earliest first. [`Disaster::Heal`] also
+    /// ends the other faults. [`Disaster::Freeze`] and [`Disaster::CloseClient`] have no effect,
+    /// and [`Disaster::CutClient`] affects all programs. Default: none.
+    pub plan: VecDeque<(Instant, Disaster)>,
 }
 
 impl ServeOptions {
-    /// Creates the options of a replica set with equal members.
+    /// Creates the options of a replica set with equal members. At most seven members may vote, so
+    /// all later ones get no vote.
     #[must_use]
     pub fn replica_set(name: &str, members: usize) -> Self {
+        let mut members = vec![MemberOptions::default(); members];
+        for member in members.iter_mut().skip(MAX_VOTING_MEMBERS) {
+            member.votes = false;
+            member.priority = 0;
+        }
         Self {
             replica_set: Some(name.to_owned()),
             sharded: false,
             load_balanced: false,
-            members: vec![MemberOptions::default(); members],
+            members,
             port: None,
             tls: false,
             tls_directory: None,
@@ -76,6 +103,7 @@ impl ServeOptions {
             network: NetworkOptions::default(),
             limits: Limits::default(),
             version: ServerVersion::default(),
+            faults: None,
         }
     }
 

@@ -108,7 +108,7 @@ fn the_address_of_a_page_selects_a_time_and_a_text() {
     let Some(opened) = Opened::new(&page) else {
         return;
     };
-    let part = opened.elements("from=4900000&to=5600000&filter=StepDown");
+    let part = opened.elements("from=4900000&to=5600000&filter=steps");
     assert!(
         text(&part, "matches").contains("1 event match"),
         "{}",

@@ -1,9 +1,11 @@
 //! The socket of one client, with or without TLS.
 
+use super::Clock;
 use crate::serve::{
     proxy::{self, HeaderCheck},
     subject,
 };
+use onionskin_core::time::Instant;
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
@@ -100,9 +102,61 @@ impl Tls {
     }
 }
 
+/// The receiver of bytes between a client and a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Towards {
+    Member,
+    Client,
+}
+
+/// Replies that the faults of a scenario delay.
+#[derive(Debug)]
+enum Delayed {
+    Bytes(Vec<u8>),
+    /// The connection breaks.
+    Reset,
+}
+
+/// The state of a connection that has faults.
+#[derive(Debug, Default)]
+struct Line {
+    /// True if requests are lost.
+    loses_requests: Cell<bool>,
+    /// True if replies are lost.
+    loses_replies: Cell<bool>,
+    /// Requests that arrive later, the next one first.
+    requests: RefCell<VecDeque<(Instant, Vec<u8>)>>,
+    /// Replies that are sent later, the next one first.
+    replies: RefCell<VecDeque<(Instant, Delayed)>>,
+    /// The number of bytes in `replies`.
+    delayed_bytes: Cell<usize>,
+}
+
+impl Line {
+    /// Returns the time at which something is due.
+    fn due(&self) -> Option<Instant> {
+        let request = self.requests.borrow().front().map(|(at, _)| *at);
+        let reply = self.replies.borrow().front().map(|(at, _)| *at);
+        request.into_iter().chain(reply).min()
+    }
+}
+
+/// Returns the first entry, if its time has come.
+fn take_due<T>(queue: &RefCell<VecDeque<(Instant, T)>>, now: Instant) -> Option<T> {
+    let mut queue = queue.borrow_mut();
+    match queue.front() {
+        Some((at, _)) if *at <= now => queue.pop_front().map(|(_, entry)| entry),
+        _ => None,
+    }
+}
+
 /// A client's socket. Bytes are written at once where possible, and otherwise kept for later.
 pub(super) struct Peer {
     stream: TcpStream,
+    /// The member of the connection.
+    member: usize,
+    clock: Clock,
+    line: Line,
     tls: Option<RefCell<Tls>>,
     /// The received bytes, while they can be the start of an incomplete header of the PROXY
     /// protocol. `None` after the header, and if no header can come.
@@ -119,12 +173,17 @@ impl Peer {
     /// Creates a peer. With `is_proxied`, a header of the PROXY protocol may come first.
     pub(super) fn new(
         stream: TcpStream,
+        member: usize,
+        clock: Clock,
         tls: Option<ServerConnection>,
         is_proxied: bool,
         gauge: Rc<Gauge>,
     ) -> Self {
         Self {
             stream,
+            member,
+            clock,
+            line: Line::default(),
             tls: tls.map(|connection| {
                 RefCell::new(Tls {
                     connection,
@@ -181,6 +240,100 @@ impl Peer {
         self.update(|unsent| *unsent = Unsent::default());
     }
 
+    /// Returns the member of the connection.
+    pub(super) fn member(&self) -> usize {
+        self.member
+    }
+
+    /// Loses all further bytes in this direction.
+    pub(super) fn lose(&self, towards: Towards) {
+        match towards {
+            Towards::Member => self.line.loses_requests.set(true),
+            Towards::Client => self.line.loses_replies.set(true),
+        }
+    }
+
+    /// True if bytes in this direction are lost.
+    pub(super) fn loses(&self, towards: Towards) -> bool {
+        match towards {
+            Towards::Member => self.line.loses_requests.get(),
+            Towards::Client => self.line.loses_replies.get(),
+        }
+    }
+
+    /// True if the connection has lost bytes.
+    pub(super) fn has_lost(&self) -> bool {
+        self.loses(Towards::Member) || self.loses(Towards::Client)
+    }
+
+    /// Loses all further bytes in both directions.
+    pub(super) fn fall_silent(&self) {
+        self.lose(Towards::Member);
+        self.lose(Towards::Client);
+    }
+
+    /// Breaks the connection: the client sees a reset.
+    pub(super) fn reset(&self) {
+        let _ = self.stream.set_zero_linger();
+        self.line.replies.borrow_mut().clear();
+        self.line.delayed_bytes.set(0);
+        self.abandon();
+    }
+
+    /// Sends bytes at a time, after all earlier ones.
+    pub(super) fn post(&self, now: Instant, at: Instant, bytes: Vec<u8>) {
+        if at <= now && self.line.replies.borrow().is_empty() {
+            return self.send(bytes);
+        }
+        self.delay(at, Delayed::Bytes(bytes));
+    }
+
+    /// Breaks the connection at a time, after all earlier bytes.
+    pub(super) fn post_reset(&self, now: Instant, at: Instant) {
+        if at <= now && self.line.replies.borrow().is_empty() {
+            return self.reset();
+        }
+        self.delay(at, Delayed::Reset);
+    }
+
+    fn delay(&self, at: Instant, delayed: Delayed) {
+        if let Delayed::Bytes(bytes) = &delayed {
+            let all = self.line.delayed_bytes.get() + bytes.len();
+            if all > MAX_UNSENT_BYTES {
+                return self.reset();
+            }
+            self.line.delayed_bytes.set(all);
+        }
+        let mut replies = self.line.replies.borrow_mut();
+        let at = replies.back().map_or(at, |(last, _)| at.max(*last));
+        replies.push_back((at, delayed));
+        self.changed.notify_one();
+    }
+
+    /// Keeps bytes of the client until a time. Nothing is read from the connection before.
+    pub(super) fn keep_request(&self, at: Instant, bytes: Vec<u8>) {
+        self.line.requests.borrow_mut().push_back((at, bytes));
+    }
+
+    /// Returns the next bytes of the client that were kept until now.
+    pub(super) fn take_request(&self) -> Option<Vec<u8>> {
+        take_due(&self.line.requests, self.clock.now())
+    }
+
+    /// Sends the delayed replies that are due.
+    fn send_delayed(&self, now: Instant) {
+        while let Some(delayed) = take_due(&self.line.replies, now) {
+            match delayed {
+                Delayed::Bytes(bytes) => {
+                    let rest = self.line.delayed_bytes.get() - bytes.len();
+                    self.line.delayed_bytes.set(rest);
+                    self.send(bytes);
+                }
+                Delayed::Reset => self.reset(),
+            }
+        }
+    }
+
     /// Wakes the task of the connection, because the next request may be handled.
     pub(super) fn give_turn(&self) {
         self.changed.notify_one();
@@ -205,32 +358,46 @@ impl Peer {
                 self.flush();
                 return Next::End;
             }
-            let (is_writing, takes_more) = (self.unsent() > 0, self.takes_more());
-            if takes_more && self.may_have_more.get() {
+            let now = self.clock.now();
+            self.send_delayed(now);
+            let due = self.line.due();
+            if due.is_some_and(|due| due <= now) {
                 return Next::Read;
             }
-            let interest = match (is_writing, takes_more) {
+            let (is_writing, takes_more) = (self.unsent() > 0, self.takes_more());
+            let is_reading = takes_more && self.line.requests.borrow().is_empty();
+            if is_reading && self.may_have_more.get() {
+                return Next::Read;
+            }
+            let interest = match (is_writing, is_reading) {
                 (false, _) => Interest::READABLE,
                 (true, true) => Interest::READABLE | Interest::WRITABLE,
                 (true, false) => Interest::WRITABLE,
             };
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(self.clock.at(due)).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = self.changed.notified() => return Next::Turn,
-                ready = self.stream.ready(interest) => {
+                ready = self.stream.ready(interest), if is_writing || is_reading => {
                     let Ok(ready) = ready else {
                         return Next::End;
                     };
                     if is_writing && ready.is_writable() {
                         self.flush();
                     }
-                    if takes_more && (ready.is_readable() || ready.is_read_closed()) {
+                    if is_reading && (ready.is_readable() || ready.is_read_closed()) {
                         return Next::Read;
                     }
                     if !takes_more && self.takes_more() {
                         return Next::Turn;
                     }
                 }
+                () = timer => {}
             }
         }
     }
@@ -392,7 +559,7 @@ mod tests {
             let stream = TcpStream::connect(address).await.expect("a connection");
             let _client = listener.accept().expect("a connection");
             let gauge = Rc::new(Gauge::default());
-            let peer = Peer::new(stream, None, false, gauge.clone());
+            let peer = Peer::new(stream, 0, Clock::start(), None, false, gauge.clone());
             check(&peer, &gauge).await;
             drop(peer);
             assert_eq!(gauge.bytes(), 0, "nothing waits for nobody");

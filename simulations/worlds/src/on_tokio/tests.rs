@@ -228,7 +228,7 @@ fn a_picture_shows_the_clients_and_does_not_change_the_run() {
         "server member1:27017",
         "insert on member",
         "Elected",
-        "StepDown",
+        "the primary steps down",
     ] {
         assert!(page.contains(text), "{text}");
     }

@@ -15,6 +15,7 @@
 
 pub mod check;
 pub mod core_world;
+pub mod mishap;
 pub mod network;
 pub mod options;
 pub mod picture;
@@ -27,6 +28,7 @@ pub mod trace;
 pub mod workload;
 
 pub use core_world::CoreWorld;
+pub use mishap::{Mishap, Mishaps};
 pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};
 pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};

@@ -6,8 +6,9 @@ use super::{
     scenario::{Scheduled, Span},
 };
 use onionskin_core::{random::Random, time::Instant};
+use onionskin_deployment::deployment::Deployment;
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, fmt, time::Duration};
 
 /// An event at one instant that affects a whole member, client or network, or that repairs an
 /// earlier one.
@@ -63,6 +64,74 @@ pub enum Disaster {
     CloseClient(usize),
     /// All cuts are removed, all members run again, and no more faults are drawn.
     Heal,
+}
+
+impl Disaster {
+    /// Makes the disaster happen to the members of a deployment. Those of clients, and of
+    /// connections between clients and members, have no effect here.
+    pub fn strike(&self, now: Instant, deployment: &mut Deployment) {
+        match *self {
+            Self::Kill(member) => deployment.kill(now, member),
+            Self::ShutDown(member) => deployment.shut_down(now, member),
+            Self::Restart(member) => deployment.restart(now, member),
+            Self::Disconnect(member) => deployment.disconnect(now, member),
+            Self::StepDown => {
+                deployment.step_down(now);
+            }
+            Self::CutMembers { from, to } => deployment.cut(now, from, to),
+            Self::Isolate(member) => deployment.partition(now, &[member]),
+            Self::JoinMembers => deployment.heal(now),
+            Self::ExpireLogins => deployment.require_reauthentication(),
+            Self::Heal => {
+                deployment.heal(now);
+                for member in 0..deployment.members() {
+                    deployment.restart(now, member);
+                }
+            }
+            Self::CutClient { .. }
+            | Self::JoinClients
+            | Self::Freeze { .. }
+            | Self::CloseClient(_) => {}
+        }
+    }
+}
+
+impl fmt::Display for Disaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill(member) => write!(f, "member {member} is killed"),
+            Self::ShutDown(member) => write!(f, "member {member} shuts down"),
+            Self::Restart(member) => write!(f, "member {member} starts again"),
+            Self::Disconnect(member) => write!(f, "member {member} loses its connections"),
+            Self::StepDown => f.write_str("the primary steps down"),
+            Self::CutMembers { from, to } => {
+                write!(f, "messages from member {from} to member {to} are lost")
+            }
+            Self::Isolate(member) => write!(f, "member {member} hears no other member"),
+            Self::JoinMembers => f.write_str("the members hear each other again"),
+            Self::CutClient {
+                client,
+                member,
+                up,
+                down,
+            } => {
+                let lost = match (up, down) {
+                    (true, true) => format!("bytes between client {client} and member {member}"),
+                    (true, false) => format!("requests of client {client} to member {member}"),
+                    (false, _) => format!("replies of member {member} to client {client}"),
+                };
+                write!(f, "{lost} are lost")
+            }
+            Self::JoinClients => f.write_str("the clients reach all members again"),
+            Self::Freeze { client, pause } => {
+                let pause = String::from(*pause);
+                write!(f, "client {client} is frozen for {pause}")
+            }
+            Self::ExpireLogins => f.write_str("all logins expire"),
+            Self::CloseClient(client) => write!(f, "client {client} is closed"),
+            Self::Heal => f.write_str("all faults end"),
+        }
+    }
 }
 
 /// Returns the disasters with their times, the earliest first. The last one is [`Disaster::Heal`].

@@ -1,21 +1,15 @@
 //! The faults of connections, and the effects of disasters.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
-use crate::world::{options::Rates, picture::MarkKind, plan::Disaster, trace::Trace};
+use crate::world::{
+    mishap::{self, Mishap, Mishaps},
+    options::Rates,
+    picture::MarkKind,
+    plan::Disaster,
+    trace::Trace,
+};
 use onionskin_core::time::Instant;
-use std::{fmt, time::Duration};
-
-/// The divisor for the largest piece of a slow message. The largest piece has the size of the
-/// message divided by this number, and at least 3 bytes.
-const MAX_PIECES: usize = 48;
-
-/// The limit below which the delay of a stalled direction is drawn, in milliseconds.
-const MAX_STALL_MILLIS: u64 = 15_000;
-
-/// The number of bytes at the beginning of a reply that may be corrupted. These are the header, the
-/// flags, the kind of the section and the length of the document. A driver cannot notice a fault in
-/// later bytes, because replies have no checksum.
-const CORRUPTIBLE_BYTES: usize = 25;
+use std::fmt;
 
 impl Network {
     /// Sends bytes, with the faults that are drawn for them.
@@ -27,58 +21,43 @@ impl Network {
         bytes: &[u8],
         trace: &mut Trace,
     ) {
-        let Rates {
-            reset,
-            half_open,
-            stall,
-            slow,
-            truncate,
-            corrupt,
-            ..
-        } = self.rates;
-        if self.is_drawn(half_open) {
-            self.note_fault(now, id, trace, format_args!("is half open"));
-            if let Some(link) = self.links.get_mut(&id) {
-                link.up.is_dead = true;
-                link.down.is_dead = true;
-            }
-            return;
-        }
-        if self.is_drawn(stall) {
-            let pause = Duration::from_millis(self.random.below(MAX_STALL_MILLIS));
+        let is_reply = towards == Towards::Client;
+        let Mishaps { stall, fault } = self.rates.draw(&mut self.random, bytes.len(), is_reply);
+        if let Some(pause) = stall {
             self.note_fault(now, id, trace, format_args!("stalls for {pause:?}"));
             if let Some(link) = self.links.get_mut(&id) {
                 let direction = link.direction(towards);
                 direction.last = direction.last.max(now + pause);
             }
         }
-        if self.is_drawn(reset) {
-            // In half of the cases, the message arrives before the connection breaks.
-            if self.random.chance(1, 2) {
-                self.post_pieces(now, id, towards, bytes);
+        match fault {
+            None => self.post_pieces(now, id, towards, bytes),
+            Some(Mishap::HalfOpen) => {
+                self.note_fault(now, id, trace, format_args!("is half open"));
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.up.is_dead = true;
+                    link.down.is_dead = true;
+                }
             }
-            return self.break_off(now, id, trace);
+            Some(Mishap::Reset { arrives }) => {
+                if arrives {
+                    self.post_pieces(now, id, towards, bytes);
+                }
+                self.break_off(now, id, trace);
+            }
+            Some(Mishap::Truncate(length)) => {
+                self.note_fault(now, id, trace, format_args!("loses the end of a reply"));
+                self.post_pieces(now, id, towards, &bytes[..length]);
+                self.break_off(now, id, trace);
+            }
+            Some(Mishap::Corrupt(bit)) => {
+                let mut bytes = bytes.to_vec();
+                mishap::flip(&mut bytes, bit);
+                self.note_fault(now, id, trace, format_args!("flips bit {bit}"));
+                self.post_pieces(now, id, towards, &bytes);
+            }
+            Some(Mishap::Slow) => self.trickle(now, id, towards, bytes),
         }
-        let is_reply = towards == Towards::Client;
-        if is_reply && self.is_drawn(truncate) {
-            let length = self.random.below(bytes.len() as u64 + 1);
-            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            self.note_fault(now, id, trace, format_args!("loses the end of a reply"));
-            self.post_pieces(now, id, towards, part);
-            return self.break_off(now, id, trace);
-        }
-        if is_reply && self.is_drawn(corrupt) {
-            let mut bytes = bytes.to_vec();
-            let reach = bytes.len().min(CORRUPTIBLE_BYTES) * 8;
-            let bit = usize::try_from(self.random.below(reach as u64)).unwrap_or(0);
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            self.note_fault(now, id, trace, format_args!("flips bit {bit}"));
-            return self.post_pieces(now, id, towards, &bytes);
-        }
-        if self.is_drawn(slow) {
-            return self.trickle(now, id, towards, bytes);
-        }
-        self.post_pieces(now, id, towards, bytes);
     }
 
     fn post_pieces(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
@@ -89,15 +68,9 @@ impl Network {
 
     /// Sends bytes in small pieces with pauses between them.
     fn trickle(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
-        let most = bytes.len().div_ceil(MAX_PIECES).max(3) as u64;
-        let mut at = now + self.draw_latency();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let length = 1 + usize::try_from(self.random.below(most)).unwrap_or(0);
-            let (piece, tail) = rest.split_at(length.min(rest.len()));
-            rest = tail;
-            self.post_at(at, id, towards, parcel(towards, piece));
-            at = at + Duration::from_micros(self.random.below(3_000));
+        let begin = now + self.draw_latency();
+        for (after, piece) in mishap::pieces(&mut self.random, bytes) {
+            self.post_at(begin + after, id, towards, parcel(towards, piece));
         }
     }
 
@@ -133,18 +106,9 @@ impl Network {
     /// Makes a disaster happen. [`Disaster::Freeze`] and [`Disaster::CloseClient`] have no effect
     /// on the network.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
-        trace.mark(now, MarkKind::Disaster, format_args!("{disaster:?}"));
+        trace.mark(now, MarkKind::Disaster, format_args!("{disaster}"));
+        disaster.strike(now, &mut self.deployment);
         match *disaster {
-            Disaster::Kill(member) => self.deployment.kill(now, member),
-            Disaster::ShutDown(member) => self.deployment.shut_down(now, member),
-            Disaster::Restart(member) => self.deployment.restart(now, member),
-            Disaster::Disconnect(member) => self.deployment.disconnect(now, member),
-            Disaster::StepDown => {
-                self.deployment.step_down(now);
-            }
-            Disaster::CutMembers { from, to } => self.deployment.cut(now, from, to),
-            Disaster::Isolate(member) => self.deployment.partition(now, &[member]),
-            Disaster::JoinMembers => self.deployment.heal(now),
             Disaster::CutClient {
                 client,
                 member,
@@ -159,9 +123,11 @@ impl Network {
                 }
             }
             Disaster::JoinClients => self.join(now, trace),
-            Disaster::ExpireLogins => self.deployment.require_reauthentication(),
-            Disaster::Freeze { .. } | Disaster::CloseClient(_) => {}
-            Disaster::Heal => self.heal(now, trace),
+            Disaster::Heal => {
+                self.rates = Rates::default();
+                self.join(now, trace);
+            }
+            _ => {}
         }
         self.pump(now, trace);
     }
@@ -201,15 +167,6 @@ impl Network {
             }
             self.break_off(now, id, trace);
         }
-    }
-
-    fn heal(&mut self, now: Instant, trace: &mut Trace) {
-        self.rates = Rates::default();
-        self.deployment.heal(now);
-        for member in 0..self.deployment.members() {
-            self.deployment.restart(now, member);
-        }
-        self.join(now, trace);
     }
 }
 

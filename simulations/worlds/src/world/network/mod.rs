@@ -14,6 +14,7 @@ pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
 
 use super::{
+    mishap,
     options::{Rates, WorldOptions},
     picture::MarkKind,
     setup,
@@ -393,12 +394,10 @@ impl Network {
     }
 
     pub(super) fn draw_latency(&mut self) -> Duration {
-        let (least, most) = self.latency;
-        let spread = u64::try_from((most - least).as_nanos()).unwrap_or(0);
-        least + Duration::from_nanos(self.random.below(spread + 1))
+        mishap::latency(&mut self.random, self.latency)
     }
 
     fn is_drawn(&mut self, per_mille: u16) -> bool {
-        per_mille > 0 && self.random.chance(u64::from(per_mille), 1000)
+        mishap::is_drawn(&mut self.random, per_mille)
     }
 }

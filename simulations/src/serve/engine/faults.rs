@@ -1,0 +1,234 @@
+//! The faults of a scenario, on real sockets.
+
+use super::{
+    Shared,
+    peer::{Peer, Towards},
+};
+use crate::serve::FaultOptions;
+use onionskin_core::{
+    random::{Random, Seed},
+    time::Instant,
+};
+use onionskin_deployment::deployment::ConnId;
+use onionskin_worlds::world::{
+    Disaster, Mishap, Mishaps, Rates,
+    mishap::{flip, is_drawn, latency, pieces},
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+use tokio::net::TcpStream;
+
+/// The largest number of connections that get no answer. The oldest one is closed for a new one.
+const MAX_VANISHED: usize = 1000;
+
+/// The largest number of disasters that [`Status`](crate::serve::Status) has.
+const MAX_DISASTERS: usize = 1000;
+
+/// The faults of a running scenario.
+pub(super) struct Faults {
+    rates: Cell<Rates>,
+    latency: (Duration, Duration),
+    random: RefCell<Random>,
+    /// The members and directions in which bytes of clients are lost.
+    cuts: RefCell<BTreeSet<(usize, Towards)>>,
+    /// The disasters that come, the next one first.
+    plan: RefCell<VecDeque<(Instant, Disaster)>>,
+    /// The latest disasters that have happened.
+    past: RefCell<VecDeque<(Instant, Disaster)>>,
+    /// Connections that get no answer.
+    vanished: RefCell<VecDeque<TcpStream>>,
+}
+
+/// The fate of bytes that a client has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The member gets them now.
+    Arrive,
+    /// The member gets them later, or never.
+    Kept,
+    /// The member gets them now, and the connection breaks.
+    ArriveAndBreak,
+}
+
+impl Faults {
+    pub(super) fn new(options: FaultOptions, seed: &Seed) -> Self {
+        Self {
+            rates: Cell::new(options.rates),
+            latency: options.latency,
+            random: RefCell::new(seed.split("sockets").random()),
+            cuts: RefCell::default(),
+            plan: RefCell::new(options.plan),
+            past: RefCell::default(),
+            vanished: RefCell::default(),
+        }
+    }
+
+    /// Returns the time of the next disaster.
+    pub(super) fn next_at(&self) -> Option<Instant> {
+        self.plan.borrow().front().map(|(at, _)| *at)
+    }
+
+    /// Returns the latest disasters, the oldest one first.
+    pub(super) fn past(&self) -> Vec<(Duration, Disaster)> {
+        let timed = |(at, disaster): &(Instant, Disaster)| (at.since_start(), disaster.clone());
+        self.past.borrow().iter().map(timed).collect()
+    }
+
+    /// Decides about a new connection. Returns `None` if it is refused, or if it gets no answer.
+    pub(super) fn admit(&self, stream: TcpStream) -> Option<TcpStream> {
+        let (rates, mut random) = (self.rates.get(), self.random.borrow_mut());
+        if is_drawn(&mut random, rates.vanish) {
+            let mut vanished = self.vanished.borrow_mut();
+            if vanished.len() == MAX_VANISHED {
+                vanished.pop_front();
+            }
+            vanished.push_back(stream);
+            return None;
+        }
+        if is_drawn(&mut random, rates.refuse) {
+            // The system has accepted the connection, so the client sees a reset.
+            let _ = stream.set_zero_linger();
+            return None;
+        }
+        Some(stream)
+    }
+
+    /// Sends a reply, with the faults that are drawn for it.
+    pub(super) fn reply(&self, now: Instant, peer: &Peer, mut bytes: Vec<u8>) {
+        if self.is_lost(peer, Towards::Client) {
+            return;
+        }
+        let mut random = self.random.borrow_mut();
+        let Mishaps { stall, fault } = self.rates.get().draw(&mut random, bytes.len(), true);
+        let delay = stall.unwrap_or_default() + latency(&mut random, self.latency);
+        let at = now + delay;
+        match fault {
+            None => peer.post(now, at, bytes),
+            Some(Mishap::HalfOpen) => peer.fall_silent(),
+            Some(Mishap::Reset { arrives }) => {
+                if arrives {
+                    peer.post(now, at, bytes);
+                }
+                peer.post_reset(now, at);
+            }
+            Some(Mishap::Truncate(length)) => {
+                bytes.truncate(length);
+                peer.post(now, at, bytes);
+                peer.post_reset(now, at);
+            }
+            Some(Mishap::Corrupt(bit)) => {
+                flip(&mut bytes, bit);
+                peer.post(now, at, bytes);
+            }
+            Some(Mishap::Slow) => {
+                for (after, piece) in pieces(&mut random, &bytes) {
+                    peer.post(now, at + after, piece.to_vec());
+                }
+            }
+        }
+    }
+
+    /// Decides about bytes that a client has sent.
+    pub(super) fn request(&self, now: Instant, peer: &Peer, bytes: &[u8]) -> Fate {
+        if self.is_lost(peer, Towards::Member) {
+            return Fate::Kept;
+        }
+        let mut random = self.random.borrow_mut();
+        let Mishaps { stall, fault } = self.rates.get().draw(&mut random, bytes.len(), false);
+        let delay = stall.unwrap_or_default() + latency(&mut random, self.latency);
+        match fault {
+            Some(Mishap::HalfOpen) => peer.fall_silent(),
+            Some(Mishap::Reset { arrives: true }) => return Fate::ArriveAndBreak,
+            Some(Mishap::Reset { arrives: false }) => peer.reset(),
+            Some(Mishap::Slow) => {
+                for (after, piece) in pieces(&mut random, bytes) {
+                    peer.keep_request(now + delay + after, piece.to_vec());
+                }
+            }
+            Some(Mishap::Truncate(_) | Mishap::Corrupt(_)) | None if delay.is_zero() => {
+                return Fate::Arrive;
+            }
+            Some(Mishap::Truncate(_) | Mishap::Corrupt(_)) | None => {
+                peer.keep_request(now + delay, bytes.to_vec());
+            }
+        }
+        Fate::Kept
+    }
+
+    /// True if bytes in this direction are lost. A connection that has lost bytes loses all further
+    /// ones.
+    fn is_lost(&self, peer: &Peer, towards: Towards) -> bool {
+        if self.cuts.borrow().contains(&(peer.member(), towards)) {
+            peer.lose(towards);
+        }
+        peer.loses(towards)
+    }
+
+    fn strike(&self, disaster: &Disaster) {
+        match *disaster {
+            Disaster::CutClient {
+                member, up, down, ..
+            } => {
+                let mut cuts = self.cuts.borrow_mut();
+                cuts.extend(up.then_some((member, Towards::Member)));
+                cuts.extend(down.then_some((member, Towards::Client)));
+            }
+            Disaster::JoinClients => self.join(),
+            Disaster::Heal => {
+                self.rates.set(Rates::default());
+                self.join();
+            }
+            _ => {}
+        }
+    }
+
+    fn join(&self) {
+        self.cuts.borrow_mut().clear();
+        for stream in self.vanished.borrow_mut().drain(..) {
+            let _ = stream.set_zero_linger();
+        }
+    }
+}
+
+impl Shared {
+    /// Makes the disasters happen that are due.
+    pub(super) fn strike_due(&self) {
+        let Some(faults) = &self.faults else {
+            return;
+        };
+        while faults.next_at().is_some_and(|at| at <= self.now()) {
+            let Some((at, disaster)) = faults.plan.borrow_mut().pop_front() else {
+                return;
+            };
+            faults.strike(&disaster);
+            if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
+                // Connections that have lost bytes break.
+                for peer in self.peers.borrow().values().filter(|peer| peer.has_lost()) {
+                    peer.reset();
+                }
+            }
+            let now = self.now();
+            self.drive(None, |deployment| disaster.strike(now, deployment));
+            let mut past = faults.past.borrow_mut();
+            if past.len() == MAX_DISASTERS {
+                past.pop_front();
+            }
+            past.push_back((at, disaster));
+        }
+    }
+
+    /// Sends a reply to a client.
+    pub(super) fn reply(&self, conn: ConnId, bytes: Vec<u8>) {
+        let peers = self.peers.borrow();
+        let Some(peer) = peers.get(&conn) else {
+            return;
+        };
+        match &self.faults {
+            None => peer.send(bytes),
+            Some(faults) => faults.reply(self.now(), peer, bytes),
+        }
+    }
+}
