@@ -433,8 +433,8 @@ impl Shared {
                 self.listening.borrow_mut()[member] = Some(listen);
             }
             Action::Report(event) => {
-                if let MemberEvent::Failed { member, reason } = &event {
-                    eprintln!("member {member} has stopped: {reason}");
+                if let MemberEvent::Failed { .. } = &event {
+                    eprintln!("{event}");
                 }
                 let mut events = self.events.borrow_mut();
                 if events.len() == MAX_MEMBER_EVENTS {

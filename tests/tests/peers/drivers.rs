@@ -61,9 +61,15 @@ fn python(interpreter: &Path, uri: &str) -> Command {
 }
 
 fn python_script(interpreter: &Path, name: &str, uri: &str) -> Command {
+    let mut command = python_program(interpreter, name);
+    command.arg(uri);
+    command
+}
+
+fn python_program(interpreter: &Path, name: &str) -> Command {
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pymongo");
     let mut command = Command::new(interpreter);
-    command.arg(Path::new(scripts).join(name)).arg(uri);
+    command.arg(Path::new(scripts).join(name));
     command
 }
 
@@ -107,6 +113,50 @@ fn the_node_driver_follows_a_step_down() {
         command
     };
     follow_step_downs(driver, assert_all_inserts_found);
+}
+
+/// The time for which a driver writes: the faults of each scenario end before.
+const SCENARIO_SECONDS: &str = "10";
+
+/// Runs a driver while the servers suffer from each scenario. No acknowledged write is lost.
+fn follow_scenarios(driver: impl Fn() -> Command + Sync) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/scenarios");
+    let run = |name: &str| {
+        let file = folder.join(name).with_extension("toml");
+        let file = file.to_str().expect("a path of text");
+        let server = peers::serve(["--check", "--scenario", file]).expect("it starts");
+        let mut command = driver();
+        command.args([server.uri(), SCENARIO_SECONDS]);
+        let output = peers::run(command, RUN_TIMEOUT).expect("the driver runs");
+        let log = server.log();
+        assert!(output.status.success(), "{name}: {output:?}\n{log}");
+        assert!(log.contains("all faults end"), "{name}: {log}");
+        println!("{name}: {}", output.stdout.trim_end());
+    };
+    std::thread::scope(|scope| {
+        for name in ["failover", "rolling-restart", "partition"] {
+            let run = &run;
+            scope.spawn(move || run(name));
+        }
+    });
+}
+
+#[test]
+fn pymongo_loses_no_write_in_a_scenario() {
+    if let Some(interpreter) = peers::python_with_pymongo() {
+        follow_scenarios(|| python_program(&interpreter, "follow_scenario.py"));
+    }
+}
+
+#[test]
+fn the_official_driver_loses_no_write_in_a_scenario() {
+    if let Some(binary) = peers::official_driver_binary() {
+        follow_scenarios(|| {
+            let mut command = Command::new(&binary);
+            command.arg("--scenario");
+            command
+        });
+    }
 }
 
 #[test]

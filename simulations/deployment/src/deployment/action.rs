@@ -1,5 +1,7 @@
 //! The outputs of a deployment: actions, and reports about its members.
 
+use std::fmt;
+
 /// The id of a client's connection, which the caller chooses. The caller uses each id once and
 /// leaves its highest bit unset, because the deployment sets that bit for connections to the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +73,30 @@ pub enum MemberEvent {
         /// The index of the member, from 0.
         member: usize,
     },
+}
+
+impl fmt::Display for MemberEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elected { member, term } => {
+                write!(f, "member {member} is primary in term {term}")
+            }
+            Self::SteppedDown {
+                member,
+                term,
+                reason,
+            } => write!(f, "member {member} was primary in term {term}: {reason}"),
+            Self::Killed { member } => write!(f, "the process of member {member} has ended"),
+            Self::Restarted { member } => write!(f, "the process of member {member} has started"),
+            Self::RolledBack { member, entries } => {
+                write!(f, "member {member} has rolled back {entries} entries of the oplog")
+            }
+            Self::Failed { member, reason } => write!(f, "member {member} has stopped: {reason}"),
+            Self::Resynced { member } => {
+                write!(f, "member {member} has copied the data of the primary")
+            }
+        }
+    }
 }
 
 /// The state of a member.

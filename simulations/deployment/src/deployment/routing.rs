@@ -55,7 +55,9 @@ pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> 
     let random = seed.split("replica").random();
     let replica = Replica::new(0, Arc::new(set_config(&of_shard)), random);
     let accounts = Arc::new(Accounts::new(&of_shard, &seed));
-    Some(Member::new(0, Arc::new(of_shard), accounts, replica, &seed))
+    let mut shard = Member::new(0, Arc::new(of_shard), accounts, replica, &seed);
+    shard.list_own_shard();
+    Some(shard)
 }
 
 impl Deployment {

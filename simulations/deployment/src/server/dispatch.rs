@@ -19,6 +19,9 @@ use bson::Document;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
+/// The smallest `maxStalenessSeconds` of a read preference.
+const MIN_STALENESS_SECONDS: i64 = 90;
+
 /// The result of a command that did not fail.
 pub(super) enum Outcome {
     Reply(Reply),
@@ -190,6 +193,7 @@ impl Member {
             return Err(fault(352, text));
         }
         commands::check(request, self.options.version.release)?;
+        check_staleness(request)?;
         let part = self.part(request)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
@@ -354,6 +358,22 @@ impl Member {
         let seconds = u64::try_from(seconds).unwrap_or(0);
         self.replica.freeze(now, Duration::from_secs(seconds));
         Ok(Reply::default().into())
+    }
+}
+
+/// Returns an error if the read preference has a `maxStalenessSeconds` below the smallest one.
+fn check_staleness(request: &Request) -> Result<(), Fault> {
+    let preference = request.command.get_document("$readPreference");
+    let staleness = preference
+        .ok()
+        .and_then(|p| integer_field(p, "maxStalenessSeconds"));
+    match staleness {
+        Some(seconds) if (1..MIN_STALENESS_SECONDS).contains(&seconds) => {
+            let text =
+                format!("maxStalenessSeconds value can not be less than {MIN_STALENESS_SECONDS}");
+            Err(fault(160, text))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -230,7 +230,7 @@ impl Member {
             arrival,
             ..Connection::default()
         };
-        let limit = self.options.limits.max_message_bytes;
+        let limit = wire::largest_message(&self.options, arrival);
         connection.decoder.set_max_bytes(limit);
         self.connections.insert(conn, connection);
         true

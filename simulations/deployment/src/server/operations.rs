@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     deployment::{ConnId, SHARD_NAME},
-    store::matching,
+    store::{Namespace, matching},
 };
 use bson::{Bson, Document, Timestamp, doc};
 use onionskin_core::time::Instant;
@@ -178,23 +178,35 @@ impl Member {
         Ok(Reply::from(doc! { "numFiles": 1 }).into())
     }
 
+    /// Returns the description of the shard in `config.shards`.
+    fn shard_document(&self) -> Document {
+        let started = self.options.started_at.as_unix_millis() / 1000;
+        let time = Timestamp {
+            time: u32::try_from(started).unwrap_or(u32::MAX),
+            increment: 1,
+        };
+        doc! {
+            "_id": SHARD_NAME, "host": format!("{SHARD_NAME}/shard:27018"), "state": 1,
+            "topologyTime": time,
+        }
+    }
+
+    /// Fills `config.shards`, which the shard has from its start and which is not in its oplog.
+    pub(crate) fn list_own_shard(&mut self) {
+        let (name, shard) = (Namespace::new("config", "shards"), self.shard_document());
+        let _ = self.with_store(Instant::ZERO, None, |store, environment| {
+            store.insert(&name, vec![shard], true, environment)
+        });
+        let _ = self.replica.store_mut().take_changes();
+    }
+
     /// Answers the commands of sharding that change nothing. Only routers have them.
     pub(super) fn sharding(&self, request: &Request) -> Result<Document, Fault> {
         if !self.is_router() {
             return Err(fault(59, format!("no such command: '{}'", request.name)));
         }
         match request.name.as_str() {
-            "listShards" => {
-                let started = self.options.started_at.as_unix_millis() / 1000;
-                let time = Timestamp {
-                    time: u32::try_from(started).unwrap_or(u32::MAX),
-                    increment: 1,
-                };
-                Ok(doc! { "shards": [{
-                    "_id": SHARD_NAME, "host": format!("{SHARD_NAME}/shard:27018"), "state": 1,
-                    "topologyTime": time,
-                }] })
-            }
+            "listShards" => Ok(doc! { "shards": [self.shard_document()] }),
             _ => match request.command.get("primaryShard") {
                 Some(Bson::String(name)) if name != SHARD_NAME => {
                     Err(fault(70, format!("Shard {name} not found")))

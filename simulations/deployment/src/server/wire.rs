@@ -9,7 +9,10 @@ use super::{
     reply::{Envelope, ErrorFields, Reply, Times},
     transaction::labels,
 };
-use crate::{deployment::ConnId, legacy::LegacyQuery};
+use crate::{
+    deployment::{ConnId, DeploymentOptions},
+    legacy::LegacyQuery,
+};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     options::Compressor,
@@ -34,7 +37,7 @@ enum Frame {
 
 impl Member {
     pub(crate) fn handle_received(&mut self, now: Instant, conn: ConnId, mut bytes: &[u8]) {
-        let limit = self.options.limits.max_message_bytes;
+        let limit = self.message_limit(conn);
         // Whole messages are decoded in place, without a copy into the decoder.
         while let Some(connection) = self.connections.get(&conn)
             && !connection.is_busy()
@@ -125,6 +128,15 @@ impl Member {
         connection.is_some_and(|connection| connection.is_resting || connection.closing)
     }
 
+    /// Returns the largest size of a message on a connection, in bytes.
+    fn message_limit(&self, conn: ConnId) -> usize {
+        let arrival = self
+            .connections
+            .get(&conn)
+            .map(|connection| connection.arrival);
+        largest_message(&self.options, arrival.unwrap_or_default())
+    }
+
     pub(crate) const fn take_turns(&mut self) {
         self.takes_turns = true;
     }
@@ -138,7 +150,7 @@ impl Member {
             connection.is_resting = true;
         }
         let negotiated = self.connections.get(&conn).map(|c| &*c.compressors);
-        let limit = self.options.limits.max_message_bytes;
+        let limit = self.message_limit(conn);
         let frame = match header.op_code {
             OpCode::Compressed => read_compressed(&header, frame, negotiated, limit),
             _ => read_frame(header, frame),
@@ -261,6 +273,16 @@ impl Member {
 
 /// Decodes a compressed message. Returns `None` if the message violates the protocol. A command
 /// that must not be compressed is refused (COMP-18).
+/// Returns the largest size of a message of such a client, in bytes. A router puts the documents of
+/// a client's message into an array, which is larger by the numbers of its elements.
+pub(super) fn largest_message(options: &DeploymentOptions, arrival: Arrival) -> usize {
+    let limit = options.limits.max_message_bytes;
+    match arrival {
+        Arrival::Internal => limit.saturating_mul(2),
+        Arrival::Direct | Arrival::Forwarded => limit,
+    }
+}
+
 fn read_compressed(
     header: &Header,
     frame: &[u8],

@@ -227,7 +227,7 @@ fn a_picture_shows_the_clients_and_does_not_change_the_run() {
         "seed 3",
         "server member1:27017",
         "insert on member",
-        "Elected",
+        "is primary in term",
         "the primary steps down",
     ] {
         assert!(page.contains(text), "{text}");

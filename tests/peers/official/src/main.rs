@@ -2,7 +2,8 @@
 //!
 //! Usage: `official-driver-peer URI [--without-step-down]`, or `official-driver-peer --authenticate
 //! URI TOKEN_DIRECTORY` for the cases of `authenticate.rs`, or `official-driver-peer --cost URI
-//! KIND COUNT` for the measurements of `cost.rs`
+//! KIND COUNT` for the measurements of `cost.rs`, or `official-driver-peer --scenario URI SECONDS`
+//! for the run of `scenario.rs`
 //!
 //! Inserts documents and reads them back in small batches. Then asks the primary to step down while
 //! inserts continue as retryable writes, and reads every acknowledged document back. Prints one
@@ -11,6 +12,7 @@
 
 mod authenticate;
 mod cost;
+mod scenario;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -81,6 +83,14 @@ async fn start(arguments: Vec<String>) -> ExitCode {
             Err(_) => fail("the run did not end in time"),
         };
     }
+    if let [flag, uri, seconds] = arguments.as_slice()
+        && flag == "--scenario"
+    {
+        let Ok(seconds) = seconds.parse() else {
+            return fail("the time is no number of seconds");
+        };
+        return ended(scenario::run(uri, Duration::from_secs(seconds))).await;
+    }
     let (uri, step_down) = match arguments.as_slice() {
         [uri] => (uri, true),
         [uri, flag] if flag == "--without-step-down" => (uri, false),
@@ -89,7 +99,12 @@ async fn start(arguments: Vec<String>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let summary = match tokio::time::timeout(RUN_TIMEOUT, run(uri, step_down)).await {
+    ended(run(uri, step_down)).await
+}
+
+/// Prints the summary of a run.
+async fn ended(run: impl Future<Output = Result<Value>>) -> ExitCode {
+    let summary = match tokio::time::timeout(RUN_TIMEOUT, run).await {
         Ok(Ok(summary)) => summary,
         Ok(Err(error)) => json!({ "ok": false, "error": error.to_string() }),
         Err(_) => json!({ "ok": false, "error": "the run did not end in time" }),

@@ -3,7 +3,7 @@
 use super::world::World;
 use crate::deployment::{DeploymentOptions, MemberState};
 use bson::{Document, doc};
-use onionskin_core::address::Address;
+use onionskin_core::{address::Address, unstable::wire::MessageWriter};
 
 fn routers(count: usize) -> World {
     let addresses = (0..count).map(|i| Address::tcp(&format!("router{i}"), 27017));
@@ -110,4 +110,56 @@ fn a_router_finds_no_inconsistent_metadata() {
     let (mut world, conn) = super::world::standalone();
     let reply = world.send_command(conn, &check).expect("a reply");
     assert_eq!(reply.get_i32("code").ok(), Some(59), "{reply}");
+}
+
+#[test]
+fn a_router_forwards_a_message_of_the_largest_size() {
+    let addresses = vec![Address::tcp("router", 27017)];
+    let mut options = DeploymentOptions::sharded(addresses);
+    options.limits.max_message_bytes = 16 * 1024;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let documents = (0..1100_i32).map(|id| bson::rawdoc! { "_id": id });
+    let sequence: Vec<u8> = documents
+        .flat_map(bson::RawDocumentBuf::into_bytes)
+        .collect();
+    let mut message = Vec::new();
+    let body = bson::rawdoc! { "insert": "c", "ordered": false, "$db": "d" };
+    MessageWriter::begin(&mut message, 7, 0)
+        .body(&body)
+        .sequence("documents", &sequence)
+        .end();
+    assert!(
+        (15 * 1024..16 * 1024).contains(&message.len()),
+        "{}",
+        message.len()
+    );
+    world.send_bytes(conn, &message);
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1100), "{reply}");
+}
+
+#[test]
+fn a_router_shows_its_shard_in_the_configuration() {
+    let mut world = routers(1);
+    let conn = world.connect(0);
+    let find = doc! { "find": "shards", "$db": "config" };
+    let reply = world.send_command(conn, &find).expect("a reply");
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let shards = cursor.get_array("firstBatch").expect("a batch");
+    let list = doc! { "listShards": 1, "$db": "admin" };
+    let reply = world.send_command(conn, &list).expect("a reply");
+    assert_eq!(reply.get_array("shards").ok(), Some(shards));
+}
+
+#[test]
+fn a_staleness_below_the_smallest_one_is_refused() {
+    let mut world = routers(1);
+    let conn = world.connect(0);
+    for (seconds, code) in [(89, Some(160)), (90, None), (-1, None)] {
+        let preference = doc! { "mode": "secondary", "maxStalenessSeconds": seconds };
+        let find = doc! { "find": "c", "$readPreference": preference, "$db": "d" };
+        let reply = world.send_command(conn, &find).expect("a reply");
+        assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
+    }
 }

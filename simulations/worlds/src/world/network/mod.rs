@@ -350,7 +350,7 @@ impl Network {
                 Action::Listen(member) => self.listening[member] = true,
                 Action::StopListening(member) => self.listening[member] = false,
                 Action::Report(event) => {
-                    trace.mark(now, MarkKind::Member, format_args!("{event:?}"));
+                    trace.mark(now, MarkKind::Member, format_args!("{event}"));
                 }
             }
         }
