@@ -52,7 +52,7 @@ pub struct ServeOptions {
     pub network: NetworkOptions,
     /// The limits of the servers. Default: those of [`Limits`].
     pub limits: Limits,
-    /// The release that the servers claim. Default: 7.0.0.
+    /// The release that the servers claim. Default: 7.0.24.
     pub version: ServerVersion,
     /// The faults. [`of_scenario`](Self::of_scenario) sets them. Default: `None`.
     pub faults: Option<FaultOptions>,

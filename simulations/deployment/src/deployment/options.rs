@@ -280,7 +280,7 @@ impl ServerVersion {
             "4.4" => ([4, 4, 29], 9),
             "5.0" => ([5, 0, 31], 13),
             "6.0" => ([6, 0, 20], 17),
-            "7.0" => ([7, 0, 0], 21),
+            "7.0" => ([7, 0, 24], 21),
             "8.0" => ([8, 0, 4], 25),
             "8.2" => ([8, 2, 1], 27),
             _ => return None,
@@ -294,10 +294,10 @@ impl ServerVersion {
 }
 
 impl Default for ServerVersion {
-    /// Returns release 7.0.0 with the wire versions 0 to 21.
+    /// Returns release 7.0.24 with the wire versions 0 to 21.
     fn default() -> Self {
         Self {
-            release: [7, 0, 0],
+            release: [7, 0, 24],
             min_wire: 0,
             max_wire: 21,
         }

@@ -7,7 +7,7 @@ use super::{
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
     reply::{Body, Reply},
-    write::{Tally, bypasses_validation, delete_statement, is_too_large, update_statement},
+    write::{Tally, delete_statement, is_too_large, set_bypasses, update_statement},
 };
 use crate::{
     replica::Effect,
@@ -160,7 +160,7 @@ impl Member {
                     Err(fault(10334, text).error)
                 }
                 _ => self.with_statement(now, variables, is_retryable, |store, environment| {
-                    environment.bypasses_validation = bypasses_validation(&request.command);
+                    set_bypasses(environment, &request.command);
                     operation.run(store, namespace, environment)
                 }),
             };

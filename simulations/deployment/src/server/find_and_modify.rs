@@ -8,7 +8,7 @@ use super::{
     fault::{Fault, fault},
     field_names::check_updated,
     read::collation,
-    write::{Tally, bypasses_validation, documents},
+    write::{Tally, documents, no_removal, set_bypasses},
 };
 use crate::{
     replica::Effect,
@@ -39,8 +39,12 @@ impl Member {
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
         let (is_retryable, refuses_dollars) = (retryable.is_some(), self.refuses_dollars());
+        let keeps_documents = removes && self.refuses_removal(&namespace);
         let result = self.with_statement(now, variables, is_retryable, |store, environment| {
-            environment.bypasses_validation = bypasses_validation(&request.command);
+            if keeps_documents {
+                return Err(no_removal(&namespace));
+            }
+            set_bypasses(environment, &request.command);
             let start = store.pending_changes();
             let result = store.find_and_modify(&namespace, &command, environment)?;
             if let (true, Modification::Update { update, .. }) =

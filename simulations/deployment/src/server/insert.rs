@@ -5,7 +5,7 @@ use super::{
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
     fault::fault,
-    write::{Tally, bypasses_validation, is_too_large},
+    write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
     replica::Effect,
@@ -112,9 +112,8 @@ impl Member {
         is_retryable: bool,
     ) -> Result<InsertResult, StoreError> {
         let ordered = self.stops_at_error(request);
-        let bypasses_validation = bypasses_validation(&request.command);
         let insert = |store: &mut Store, documents, environment: &mut Environment<'_>| {
-            environment.bypasses_validation = bypasses_validation;
+            set_bypasses(environment, &request.command);
             store.insert(namespace, documents, ordered, environment)
         };
         if !(is_retryable && self.has_fail_points()) {

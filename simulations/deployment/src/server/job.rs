@@ -75,6 +75,7 @@ impl Job {
             seed: self.moment.seed,
             variables: Document::new(),
             bypasses_validation: false,
+            keeps_empty_timestamps: false,
             max_steps: None,
         };
         let variables = self.variables.as_ref();

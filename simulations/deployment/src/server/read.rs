@@ -9,7 +9,7 @@ use super::{
     fault::{Fault, bad_value, fault},
     reply::Reply,
     retry::session_key,
-    write::{bypasses_validation, documents},
+    write::{documents, set_bypasses},
 };
 use crate::store::{Find, Namespace, Query, Shared, Store, change_stream};
 use bson::{Bson, DateTime, Document, doc};
@@ -105,7 +105,7 @@ impl Member {
         let writes = Store::pipeline_writes(&pipeline);
         let documents = if writes {
             self.with_store(now, variables, |store, environment| {
-                environment.bypasses_validation = bypasses_validation(command);
+                set_bypasses(environment, command);
                 let collection = collection.as_deref();
                 store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
             })?
@@ -264,6 +264,7 @@ impl Member {
             filter: command.get_document("query").cloned().unwrap_or_default(),
             limit: integer_field(command, "limit").unwrap_or(0).unsigned_abs(),
             skip: count_field(command, "skip"),
+            hint: command.get("hint").cloned(),
             collation: collation(command),
             ..Find::default()
         };
@@ -283,6 +284,7 @@ impl Member {
         self.check_hint(&collection, command)?;
         let find = Find {
             filter: command.get_document("query").cloned().unwrap_or_default(),
+            hint: command.get("hint").cloned(),
             collation: collation(command),
             ..Find::default()
         };

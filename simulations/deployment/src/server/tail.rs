@@ -26,9 +26,9 @@ impl Member {
         command: &Document,
     ) -> Option<Instant> {
         let cursor = self.cursors.get(id)?;
-        let period = match count_field(command, "maxTimeMS") {
-            0 => AWAIT_DATA,
-            n => Duration::from_millis(n),
+        let period = match command.get("maxTimeMS") {
+            None => AWAIT_DATA,
+            Some(_) => Duration::from_millis(count_field(command, "maxTimeMS")),
         };
         (cursor.awaits() && cursor.documents.is_empty()).then(|| now + period)
     }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, Store, StoreError, Update, UpdateStatement,
-        WriteError,
+        Change, DeleteStatement, Environment, Namespace, Store, StoreError, Update,
+        UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, Document, doc};
@@ -124,6 +124,7 @@ impl Member {
             seed: moment.seed,
             variables: Document::new(),
             bypasses_validation: false,
+            keeps_empty_timestamps: false,
             max_steps,
         };
         if let Some(variables) = variables {
@@ -175,6 +176,13 @@ impl Member {
         Ok(Outcome::Written(self.write_reply(tally, true)))
     }
 
+    /// True if documents of a collection cannot be removed: it is capped, and the server is one
+    /// before 5.0.7.
+    pub(super) fn refuses_removal(&self, namespace: &Namespace) -> bool {
+        let is_old = self.options.version.release < [5, 0, 7];
+        is_old && self.replica.store().statistics(namespace).capped
+    }
+
     pub(super) fn delete(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "deletes")?;
@@ -186,12 +194,16 @@ impl Member {
         if retryable.is_some() && parsed.iter().any(|s| s.limit != 1) {
             return Err(fault(72, "Cannot use retryable writes with limit=0"));
         }
+        let keeps_documents = self.refuses_removal(&namespace);
         let tally = self.each(
             now,
             &*request,
             retryable,
             &parsed,
             |store, statement, env| {
+                if keeps_documents {
+                    return Err(no_removal(&namespace));
+                }
                 let statements = std::slice::from_ref(statement);
                 let mut outcome = store.delete(&namespace, statements, true, env)?;
                 if !outcome.errors.is_empty() {
@@ -240,7 +252,7 @@ impl Member {
             }
             let is_retryable = retryable.is_some();
             let done = self.with_statement(now, variables, is_retryable, |store, environment| {
-                environment.bypasses_validation = bypasses_validation(&request.command);
+                set_bypasses(environment, &request.command);
                 run(store, statement, environment)
             });
             match done {
@@ -325,9 +337,16 @@ impl Member {
     }
 }
 
-/// True if a command writes documents that the validator of the collection refuses.
-pub(super) fn bypasses_validation(command: &Document) -> bool {
-    truth(command.get("bypassDocumentValidation"))
+/// Tells the environment which checks and changes of new documents a command leaves out.
+pub(super) fn set_bypasses(environment: &mut Environment<'_>, command: &Document) {
+    environment.bypasses_validation = truth(command.get("bypassDocumentValidation"));
+    environment.keeps_empty_timestamps = truth(command.get("bypassEmptyTsReplacement"));
+}
+
+/// Returns the error of a server before 5.0.7 for the removal of a document of a capped collection.
+pub(super) fn no_removal(namespace: &Namespace) -> StoreError {
+    let text = format!("cannot remove from a capped collection: {namespace}");
+    fault(20, text).error
 }
 
 /// True if a document is larger than the limit.
@@ -354,7 +373,9 @@ pub(super) fn update_statement(mut statement: Document) -> Result<UpdateStatemen
 
 pub(super) fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
     let filter = take_document(&mut statement, "q")?;
-    let limit = match statement.get("limit").and_then(integer) {
+    // A limit with a fraction is refused here, and not truncated.
+    let is_whole = |limit: &&Bson| !matches!(limit, Bson::Double(n) if n.fract() != 0.0);
+    let limit = match statement.get("limit").filter(is_whole).and_then(integer) {
         Some(0) => 0,
         Some(1) => 1,
         _ => {

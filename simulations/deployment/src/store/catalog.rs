@@ -21,8 +21,56 @@ use super::{Answer, Store, time_series};
 /// The databases that each server has.
 const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
+/// The bound of the size of a capped collection, in bytes.
+const MAX_CAPPED_BYTES: f64 = (1_u64 << 50) as f64;
+
+/// The bound of the number of documents of a capped collection.
+const MAX_COUNT: f64 = (1_u64 << 31) as f64;
+
 /// The largest length of `database.collection`, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 255;
+
+/// Checks the options of a capped collection, and writes them as the server shows them: its numbers
+/// are 32-bit integers if they fit.
+fn check_bounds(options: &mut Document) -> Answer<()> {
+    let is_capped = options.get("capped").is_some_and(super::expression::truthy);
+    match options.get_mut("capped") {
+        Some(capped) if is_capped => *capped = true.into(),
+        _ => drop(options.remove("capped")),
+    }
+    let names = ["size", "max"];
+    if !is_capped && names.iter().any(|name| options.contains_key(name)) {
+        let text = "the 'capped' field needs to be true when either the 'size' or 'max' fields are \
+                    present";
+        return Err(StoreError::new(72, text));
+    }
+    if is_capped && !options.contains_key("size") {
+        let text = "the 'size' field is required when 'capped' is true";
+        return Err(StoreError::new(72, text));
+    }
+    for name in names {
+        let Some(value) = options.get_mut(name) else {
+            continue;
+        };
+        let number = super::number::as_double(value).unwrap_or_default();
+        // A `max` below one is no limit.
+        let (least, most) = if name == "size" {
+            (1.0, MAX_CAPPED_BYTES)
+        } else {
+            (f64::MIN, MAX_COUNT)
+        };
+        if !(least..most).contains(&number) {
+            let text = format!(
+                "BSON field '{name}' value must be at least {least} and below {most}, actual value \
+                 '{number}'"
+            );
+            return Err(StoreError::new(51024, text));
+        }
+        let whole = number as i64;
+        *value = i32::try_from(whole).map_or_else(|_| whole.into(), Bson::from);
+    }
+    Ok(())
+}
 
 impl Store {
     /// Creates a collection or a view with the options of the `create` command.
@@ -37,12 +85,8 @@ impl Store {
         mut options: Document,
     ) -> Answer<()> {
         check_name(namespace)?;
-        let given = |name: &str| options.get(name).is_some_and(super::expression::truthy);
-        if given("capped") && !given("size") {
-            let text = "the 'size' field is required when 'capped' is true";
-            return Err(StoreError::new(72, text));
-        }
         options.remove("create");
+        check_bounds(&mut options)?;
         Validator::check_options(&options)?;
         match index_options::clustered(&options)? {
             None => options.remove("clusteredIndex"),

@@ -76,7 +76,11 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
     let name = entry
         .get_str("name")
         .map_or_else(|_| generated_name(key), str::to_owned);
-    let mut result = doc! { "v": 2, "key": key.clone(), "name": name };
+    let mut result = doc! { "v": version(entry)? };
+    if entry.get("unique").is_some_and(super::expression::truthy) {
+        result.insert("unique", true);
+    }
+    result.extend(doc! { "key": key.clone(), "name": name });
     if let Some((field, _)) = entry
         .iter()
         .find(|(field, _)| !OPTIONS.contains(&field.as_str()))
@@ -101,13 +105,38 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
         }
         return Ok(text_index(&result, entry));
     }
-    let known = ["v", "key", "name", "ns", "collation"];
-    let rest = entry
-        .iter()
-        .filter(|(field, _)| !known.contains(&field.as_str()));
-    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
+    let known = ["v", "key", "name", "ns", "collation", "unique", "dropDups"];
+    for (field, value) in entry {
+        match field.as_str() {
+            name if known.contains(&name) => {}
+            "hidden" if !super::expression::truthy(value) => {}
+            "hidden" => drop(result.insert(field.clone(), true)),
+            _ => drop(result.insert(field.clone(), value.clone())),
+        }
+    }
+    let is_sphere = |direction: &Bson| direction.as_str() == Some("2dsphere");
+    if key.values().any(is_sphere) && !result.contains_key("2dsphereIndexVersion") {
+        result.insert("2dsphereIndexVersion", 3);
+    }
     result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
     Ok(result)
+}
+
+/// Returns the version of the format of an index. New indexes have 1 or 2.
+fn version(entry: &Document) -> Answer<i32> {
+    let given = entry.get("v").and_then(super::number::as_double);
+    match given {
+        None => Ok(2),
+        Some(1.0) => Ok(1),
+        Some(2.0) => Ok(2),
+        Some(other) => {
+            let shown = display_document(entry);
+            let text = format!(
+                "Invalid index specification {shown}; cannot create an index with v={other}"
+            );
+            Err(StoreError::new(67, text))
+        }
+    }
 }
 
 /// Returns an error if a field of an entry of `createIndexes` has a wrong type.
@@ -132,7 +161,7 @@ fn check_types(entry: &Document) -> Answer<()> {
     let Ok(filter) = entry.get_document("partialFilterExpression") else {
         return Ok(());
     };
-    if entry.contains_key("sparse") {
+    if entry.get("sparse").is_some_and(super::expression::truthy) {
         let text = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
         return Err(StoreError::new(67, text));
     }

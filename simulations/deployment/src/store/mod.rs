@@ -41,6 +41,7 @@ mod size;
 mod sort;
 mod sources;
 mod stages;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod time_series;
@@ -98,6 +99,7 @@ type Answer<T> = Result<T, StoreError>;
 ///     seed: 0,
 ///     variables: Document::new(),
 ///     bypasses_validation: false,
+///     keeps_empty_timestamps: false,
 ///     max_steps: None,
 /// };
 /// let namespace = Namespace::new("garden", "onions");

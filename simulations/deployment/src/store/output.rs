@@ -132,6 +132,7 @@ fn reborrow<'a>(environment: &'a mut Environment<'_>) -> Environment<'a> {
         seed: environment.seed,
         variables: Document::new(),
         bypasses_validation: environment.bypasses_validation,
+        keeps_empty_timestamps: environment.keeps_empty_timestamps,
         max_steps: environment.max_steps,
     }
 }

@@ -32,6 +32,7 @@ fn with<T>(run: impl FnOnce(&mut Environment<'_>) -> T) -> T {
         seed: 7,
         variables: Document::new(),
         bypasses_validation: false,
+        keeps_empty_timestamps: false,
         max_steps: None,
     })
 }

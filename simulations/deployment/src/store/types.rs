@@ -58,6 +58,8 @@ pub struct Environment<'a> {
     /// True if the command writes documents that the validator of the collection refuses
     /// (`bypassDocumentValidation`).
     pub bypasses_validation: bool,
+    /// True if empty timestamps of new documents stay as they are (`bypassEmptyTsReplacement`).
+    pub keeps_empty_timestamps: bool,
     /// The largest number of steps of a query. A query that needs more fails with the error 50.
     /// `None` for the greatest limit.
     pub max_steps: Option<u64>,

@@ -19,7 +19,7 @@ use super::types::{
     Modification, Namespace, Shared, StatementResult, UpdateResult, UpdateStatement,
 };
 use super::update::{Updater, upsert_base};
-use super::{Answer, Store, size};
+use super::{Answer, Store, size, stamp};
 
 /// The result of an update statement, with the first matching document before and after the update.
 /// After an upsert, `before` is `None`.
@@ -246,10 +246,11 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Shared> {
         let series = self.collection(namespace).and_then(Collection::time_series);
-        let document = match series {
+        let mut document = match series {
             Some(series) => measurement(series, &document)?,
             None => with_id_first(document, environment),
         };
+        stamp::fill(&mut document, environment);
         check_id(document.get("_id"))?;
         size::check(&document)?;
         self.ensure(namespace)?;
@@ -357,7 +358,10 @@ impl Store {
         }
         for (record, before) in found {
             let position = matcher.position(&before, &context);
-            let after = updater.apply(&before, position, false, &context)?;
+            let mut after = updater.apply(&before, position, false, &context)?;
+            if updater.is_replacement() {
+                stamp::fill(&mut after, environment);
+            }
             done.counts.matched += 1;
             let changed = !identical_documents(&before, &after);
             let after = if changed {

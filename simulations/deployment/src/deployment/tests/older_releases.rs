@@ -161,3 +161,22 @@ fn a_nonce_is_returned_before_6_2() {
     let (mut world, conn) = standalone([6, 2, 0]);
     assert_eq!(error(&mut world, conn, doc! { "getnonce": 1 }).0, 59);
 }
+
+#[test]
+fn capped_collections_lose_no_documents_by_deletes_before_5_0_7() {
+    let delete = doc! { "delete": "f", "deletes": [{ "q": { "_id": 7 }, "limit": 1 }] };
+    let remove = doc! { "findAndModify": "f", "query": { "_id": 1 }, "remove": true };
+    for (release, expected) in [([4, 4, 29], 20), ([5, 0, 31], 0)] {
+        let (mut world, conn) = standalone(release);
+        let create = doc! { "create": "f", "capped": true, "size": 4096 };
+        send(&mut world, conn, create);
+        let insert = doc! { "insert": "f", "documents": [{ "_id": 1 }] };
+        send(&mut world, conn, insert);
+        for command in [&delete, &remove] {
+            let (code, text) = error(&mut world, conn, command.clone());
+            assert_eq!(code, expected, "{release:?}: {text}");
+        }
+        let other = doc! { "delete": "c", "deletes": [{ "q": { "_id": 1 }, "limit": 1 }] };
+        assert_eq!(error(&mut world, conn, other).0, 0);
+    }
+}

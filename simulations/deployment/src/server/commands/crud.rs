@@ -26,6 +26,33 @@ const DELETE: &[Field] = &[
     field("sampleId", Kind::Binary).since(7, 0),
 ];
 
+/// The fields of all kinds of operations of a `bulkWrite`.
+const OPERATION: &[Field] = &[
+    field("insert", Kind::Int),
+    field("update", Kind::Int),
+    field("delete", Kind::Int),
+    field("document", Kind::Object),
+    field("filter", Kind::Object),
+    field("updateMods", Kind::Any),
+    field("multi", Kind::Bool),
+    field("upsert", Kind::Bool),
+    field("upsertSupplied", Kind::Flag),
+    field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
+    field("sort", Kind::Object).since(8, 1),
+    field("hint", Kind::TextOrObject),
+    field("constants", Kind::Object),
+    field("collation", Kind::Object),
+    field("sampleId", Kind::Binary),
+];
+
+/// The fields of a collection of a `bulkWrite`.
+const NAMESPACE: &[Field] = &[
+    field("ns", Kind::Text).required(),
+    field("collectionUUID", Kind::Binary).refused(),
+    field("encryptionInformation", Kind::Object).refused(),
+    field("isTimeseriesNamespace", Kind::Bool),
+];
+
 /// The fields of all commands that write documents, after their own.
 macro_rules! write_fields {
     ($($field:expr),* $(,)?) => {
@@ -37,7 +64,7 @@ macro_rules! write_fields {
             field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
             field("collectionUUID", Kind::Binary).since(6, 0).refused(),
             field("encryptionInformation", Kind::Object).since(6, 0).refused(),
-            field("bypassEmptyTsReplacement", Kind::Bool).since(8, 0),
+            field("bypassEmptyTsReplacement", Kind::Bool).since(5, 0),
         ]
     };
 }
@@ -162,8 +189,8 @@ pub(super) const ROWS: &[Row] = &[
         &["bulkWrite"],
         Kind::Whole,
         &[
-            field("ops", Kind::ArrayOf(&Kind::Object)).required(),
-            field("nsInfo", Kind::ArrayOf(&Kind::Object)).required(),
+            field("ops", Kind::ArrayOf(&Kind::Nested(OPERATION))).required(),
+            field("nsInfo", Kind::ArrayOf(&Kind::Nested(NAMESPACE))).required(),
             field("cursor", Kind::Nested(CURSOR)),
             field("bypassDocumentValidation", Kind::Flag),
             field("ordered", Kind::Bool),
@@ -171,6 +198,7 @@ pub(super) const ROWS: &[Row] = &[
             field("errorsOnly", Kind::Bool),
             field("stmtId", Kind::Int),
             field("stmtIds", Kind::ArrayOf(&Kind::Int)),
+            field("bypassEmptyTsReplacement", Kind::Bool),
         ],
     )
     .admin()

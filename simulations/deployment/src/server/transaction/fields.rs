@@ -165,6 +165,8 @@ fn check_databases(request: &Request) -> Result<(), Fault> {
     let infos = match request.name.as_str() {
         name if ends(name) => return Ok(()),
         "bulkWrite" => request.command.get_array("nsInfo"),
+        // The cursor with the results of a `bulkWrite` belongs to `admin`.
+        "getMore" | "killCursors" if names_bulk_write(request) => return Ok(()),
         _ => {
             let name = [request.database.as_str()];
             return check_names(name.into_iter());
@@ -173,6 +175,15 @@ fn check_databases(request: &Request) -> Result<(), Fault> {
     let infos = infos.map(Vec::as_slice).unwrap_or_default().iter();
     let names = infos.filter_map(|info| info.as_document()?.get_str("ns").ok());
     check_names(names.filter_map(|name| name.split('.').next()))
+}
+
+/// True for a command on the cursor of a `bulkWrite`.
+fn names_bulk_write(request: &Request) -> bool {
+    let field = match request.name.as_str() {
+        "getMore" => "collection",
+        name => name,
+    };
+    request.database == "admin" && request.command.get_str(field).ok() == Some("$cmd.bulkWrite")
 }
 
 fn check_names<'a>(mut databases: impl Iterator<Item = &'a str>) -> Result<(), Fault> {

@@ -195,12 +195,10 @@ impl Member {
     }
 
     fn stream_labels(&self, request: &Request, code: i32) -> Vec<String> {
-        if self.options.version.release < [4, 4, 0] {
-            return Vec::new();
-        }
+        let says_resumable = self.options.version.release >= [4, 4, 0];
         let label = match code {
             280 | HISTORY_LOST => NOT_RESUMABLE,
-            code if is_resumable(code) && self.is_of_stream(request) => RESUMABLE,
+            code if says_resumable && is_resumable(code) && self.is_of_stream(request) => RESUMABLE,
             _ => return Vec::new(),
         };
         vec![label.to_owned()]

@@ -94,6 +94,10 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
                 expression::check(value, 0)?;
                 nodes.push(Node::Expression(value.clone()));
             }
+            "$where" | "$text" => {
+                let text = format!("this simulated server does not implement {name}");
+                return Err(StoreError::new(238, text));
+            }
             _ if name.starts_with('$') && !matches!(name.as_str(), "$ref" | "$id" | "$db") => {
                 return Err(StoreError::bad_value(format!(
                     "unknown top level operator: {name}. If you have a field name that starts \

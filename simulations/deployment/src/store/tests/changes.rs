@@ -138,6 +138,7 @@ fn panics(store: &mut Store, id: i32) -> bool {
         seed: 7,
         variables: Document::new(),
         bypasses_validation: false,
+        keeps_empty_timestamps: false,
         max_steps: None,
     };
     let insert = std::panic::AssertUnwindSafe(|| {

@@ -165,3 +165,66 @@ fn capped_and_time_series_collections_are_not_written() {
     let tail = doc! { "find": "c", "tailable": true };
     fail(&one.numbered(3).start(&mut world, tail), 72, &[]);
 }
+
+#[test]
+fn the_results_of_bulk_write_are_read_in_its_transaction() {
+    let (mut world, conn) = with_bulk_write();
+    let one = client(conn, 1);
+    let operations: Vec<_> = (0..3)
+        .map(|id| doc! { "insert": 0, "document": { "_id": id } })
+        .collect();
+    let bulk = doc! {
+        "bulkWrite": 1, "nsInfo": [{ "ns": "d.c" }], "ops": operations, "$db": "admin",
+        "cursor": { "batchSize": 1 },
+    };
+    let reply = one.start(&mut world, bulk);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let id = cursor.get_i64("id").expect("an id");
+    let more = doc! { "getMore": id, "collection": "$cmd.bulkWrite", "$db": "admin" };
+    let reply = one.go_on(&mut world, more);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    assert_eq!(
+        cursor.get_array("nextBatch").map(Vec::len).ok(),
+        Some(2),
+        "{reply}"
+    );
+    succeed(&one.commit(&mut world));
+    assert_eq!(seen(&mut world, conn).len(), 3);
+}
+
+#[test]
+fn bulk_write_has_no_unknown_fields_and_no_ids_of_collections() {
+    let (mut world, conn) = with_bulk_write();
+    let uuid = bson::Binary {
+        subtype: bson::spec::BinarySubtype::Uuid,
+        bytes: vec![0; 16],
+    };
+    let plain = doc! { "insert": 0, "document": { "_id": 1 } };
+    let known = doc! { "ns": "d.c" };
+    for (operation, namespace, code) in [
+        (
+            plain.clone(),
+            doc! { "ns": "d.c", "collectionUUID": uuid },
+            238,
+        ),
+        (plain.clone(), doc! { "ns": "d.c", "zork": 1 }, 40415),
+        (plain.clone(), doc! {}, 40414),
+        (
+            doc! { "insert": 0, "document": {}, "zork": 1 },
+            known.clone(),
+            40415,
+        ),
+    ] {
+        let bulk = doc! {
+            "bulkWrite": 1, "ops": [operation], "nsInfo": [namespace], "$db": "admin",
+        };
+        let reply = send(&mut world, conn, bulk);
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+    }
+    let bulk = doc! {
+        "bulkWrite": 1, "ops": [plain], "nsInfo": [known], "bypassEmptyTsReplacement": true,
+        "$db": "admin",
+    };
+    let reply = send(&mut world, conn, bulk);
+    assert_eq!(reply.get_i32("nInserted").ok(), Some(1), "{reply}");
+}
