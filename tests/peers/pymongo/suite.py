@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import xml.etree.ElementTree
 
 VERSION = "4.15.5"
@@ -40,7 +41,7 @@ LEFT_OUT = re.compile(
 
 # The reason of a failure by a part of its message or of the name of its test. The first one counts.
 REASONS = [
-    ("names that a resolver outside must know", r"Name or service not known"),
+    ("names that a resolver outside must know", r"Name or service not known|10gen\.cc"),
     ("the oplog as a collection", r"oplog"),
     ("refused by name", r"\$where|\$text|\$near|does not implement"),
     ("metadata of containers", r"kubernetes|docker|container"),
@@ -96,8 +97,9 @@ class Servers:
         # The tests look for a second router at the port after that of the first one.
         port = free_ports(4)
         command = [binary, "serve", "--port", str(port), *TOPOLOGIES[topology]]
+        self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True
         )
         for line in self.process.stdout:
             found = re.search(r"mongodb://\S+", line)
@@ -107,18 +109,30 @@ class Servers:
             sys.exit(f"no connection string from {' '.join(map(str, command))}")
         self.uri = found.group()
 
+    def service(self):
+        """Returns the address of the port that the first service has of its own."""
+        while True:
+            self.log.seek(0)
+            found = re.search(r"Service 0: (\S+)", self.log.read())
+            if found:
+                return found.group(1)
+            time.sleep(0.01)
+
     def environment(self, topology):
         host, port = re.search(r"//([^:/]+):(\d+)", self.uri).groups()
         environment = {**os.environ, "DB_IP": host, "DB_PORT": port}
         if topology == "load-balanced":
             environment["TEST_LOAD_BALANCER"] = "1"
-            environment["SINGLE_MONGOS_LB_URI"] = self.uri
+            # A fail point acts on one router, so most tests need a balancer with a single one.
+            single = self.uri.replace(f"{host}:{port}", self.service())
+            environment["SINGLE_MONGOS_LB_URI"] = single
             environment["MULTI_MONGOS_LB_URI"] = self.uri
         return environment
 
     def stop(self):
         self.process.terminate()
         self.process.wait()
+        self.log.close()
 
 
 def modules(source):

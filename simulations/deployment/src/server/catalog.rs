@@ -65,11 +65,15 @@ impl Member {
                 let name = namespace(request)?;
                 let done = store.create_indexes(&name, &documents(command, "indexes"))?;
                 let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-                return Ok(doc! {
+                let mut reply = doc! {
                     "numIndexesBefore": number(done.before),
                     "numIndexesAfter": number(done.after),
                     "createdCollectionAutomatically": done.created_collection,
-                });
+                };
+                if done.before == done.after {
+                    reply.insert("note", "all indexes already exist");
+                }
+                return Ok(reply);
             }
             _ => {
                 let name = namespace(request)?;
@@ -138,6 +142,8 @@ impl Member {
     pub(super) fn database_statistics(&self, request: &Request) -> Answer {
         let store = self.replica.store();
         let entries = store.list_collections(&request.database, &Document::new(), true)?;
+        let is_view = |entry: &&Document| entry.get_str("type").ok() == Some("view");
+        let views = entries.iter().filter(is_view).count();
         let (mut objects, mut bytes, mut indexes) = (0, 0, 0);
         for name in entries.iter().filter_map(|e| e.get_str("name").ok()) {
             let name = crate::store::Namespace::new(request.database.clone(), name);
@@ -149,7 +155,7 @@ impl Member {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let reply = doc! {
             "db": request.database.as_str(),
-            "collections": i64::try_from(entries.len()).unwrap_or(i64::MAX), "views": 0_i64,
+            "collections": number((entries.len() - views) as u64), "views": number(views as u64),
             "objects": number(objects), "dataSize": number(bytes), "storageSize": number(bytes),
             "indexes": indexes, "indexSize": 0_i64, "scaleFactor": 1,
         };

@@ -4,7 +4,7 @@ use super::{
     Member,
     connection::{Need, Request, Waiting},
     document::{count_field, integer},
-    fault::{Fault, bad_value},
+    fault::{Fault, bad_value, fault},
     reply::Reply,
     wait::{complain, complains, concern_error},
 };
@@ -37,7 +37,8 @@ impl Member {
             Some(Bson::String(word)) => Ok(self.unknown_mode(word)),
             Some(n) => match integer(n).map(usize::try_from) {
                 Some(Ok(n)) if n <= 50 => Ok(Need::Members(n)),
-                _ => Err(bad_value(
+                _ => Err(fault(
+                    9,
                     "w has to be a non-negative number and not greater than 50",
                 )),
             },

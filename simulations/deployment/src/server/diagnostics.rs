@@ -33,6 +33,12 @@ impl Member {
             let text = format!("Collection '{name}' does not exist to validate.");
             return Err(fault(26, text));
         };
+        let asks = |name: &str| truth(request.command.get(name));
+        if asks("background") && asks("full") {
+            let text = "Running the validate command with both { background: true } and \
+                        { full: true } is not supported.";
+            return Err(fault(72, text));
+        }
         let problem = collection.check_indexes().err();
         let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         let (mut keys, mut details) = (Document::new(), Document::new());

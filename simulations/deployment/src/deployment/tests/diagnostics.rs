@@ -32,6 +32,8 @@ fn explain_describes_a_query_and_validate_a_collection() {
         code(&mut world, conn, doc! { "validate": "none" }),
         Some(26)
     );
+    let both = doc! { "validate": "c", "full": true, "background": true };
+    assert_eq!(code(&mut world, conn, both), Some(72));
 }
 
 /// Returns the name of the index that the plan of a query reads, and whether it is a partial one.
