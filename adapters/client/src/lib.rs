@@ -176,7 +176,7 @@ pub mod options {
             CredentialProvider, Cryptography, DEFAULT_ALLOWED_HOSTS, EventHandler,
             HedgedReadOptions, IdpInfo, Kerberos, KerberosTarget, Login, Monitoring,
             OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
-            PasswordProvider, PasswordRequest, ReadConcern, ReadConcernLevel, ReadMode,
+            PasswordProvider, PasswordRequest, Predicate, ReadConcern, ReadConcernLevel, ReadMode,
             ReadPreference, ReadPreferenceOptions, Secret, SecurityContext, SelectionCriteria,
             ServerApi, ServerApiVersion, ServerMonitoringMode, ServerSelector, Socks5Proxy,
             SystemRoots, Tls, TlsOptions, WriteConcern,

@@ -9,7 +9,7 @@ use crate::{
     address::Address,
     bson::DocumentWriter,
     connection::ConnectionFacts,
-    options::{ReadConcern, ReadPreference},
+    options::{ReadConcern, ReadPreference, SelectionCriteria, ServerSelector},
     session::SessionId,
     time::{Instant, whole_millis},
 };
@@ -103,6 +103,9 @@ pub(crate) struct Request {
     pub(crate) write_concern: Range<usize>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
+    /// The application's function that accepts the server. Without the read preference, any server
+    /// that can serve reads suits then.
+    pub(crate) narrowing: Option<ServerSelector>,
     pub(crate) read_concern: ReadConcernUse,
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
@@ -225,6 +228,7 @@ impl Command {
                     write_concern: 0..0,
                     sequence: None,
                     read_preference: None,
+                    narrowing: None,
                     read_concern: ReadConcernUse::None,
                     is_for_primary: false,
                     own: OwnSettings::default(),
@@ -294,6 +298,22 @@ impl Command {
     pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
         self.0.request.own.criteria = true;
         self.0.request.read_preference = Some(preference);
+    }
+
+    /// Sets how the server of a read is selected. Writes ignore it.
+    pub fn set_criteria(&mut self, criteria: &SelectionCriteria) {
+        self.set_read_preference(Arc::new(criteria.read_preference().clone()));
+        let request = &mut self.0.request;
+        let is_write = matches!(
+            request.kind,
+            CommandKind::RetryableWrite | CommandKind::Write
+        );
+        request.narrowing = match criteria {
+            SelectionCriteria::Predicate(predicate) if !is_write => {
+                Some(ServerSelector::of(predicate.clone()))
+            }
+            _ => None,
+        };
     }
 
     /// Sets the read concern of a command that takes one; `None` for the default of the server.

@@ -119,6 +119,7 @@ impl Transaction {
         request.acknowledged = true;
         request.remove_write_concern();
         request.read_preference = None;
+        request.narrowing = None;
         request.txn_number = Some(self.number);
         let mut part = InTransaction::new(TransactionStep::Statement);
         if self.state == TransactionState::Starting {
@@ -150,6 +151,7 @@ impl Transaction {
             return Ok(());
         }
         let of_transaction = self.options.selection_criteria.as_ref();
+        // With a function, this is `primaryPreferred`, which is refused as well.
         let preference = match own.criteria {
             true => request.read_preference.as_deref(),
             false => of_transaction.map(SelectionCriteria::read_preference),

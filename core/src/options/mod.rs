@@ -59,7 +59,7 @@ pub use read_preference::{
 };
 pub(crate) use secret::REDACTED;
 pub use secret::Secret;
-pub use selection_criteria::SelectionCriteria;
+pub use selection_criteria::{Predicate, SelectionCriteria};
 pub use server_selector::ServerSelector;
 pub(crate) use table::{OptionValue, Place, millis, options, seconds};
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;

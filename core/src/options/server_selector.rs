@@ -1,5 +1,6 @@
 //! The application's server selector: a callback that narrows server selection.
 
+use super::Predicate;
 use crate::description::ServerDescription;
 use std::{fmt, sync::Arc};
 
@@ -35,6 +36,20 @@ impl ServerSelector {
     /// Returns a selector that accepts the servers that `choice` leaves in the list.
     pub fn new(choice: impl Fn(&mut Vec<&ServerDescription>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(choice))
+    }
+
+    /// Returns a selector that accepts the servers that the function accepts.
+    pub(crate) fn of(predicate: Predicate) -> Self {
+        Self::new(move |servers| servers.retain(|server| predicate(server)))
+    }
+
+    /// Returns a selector that accepts the servers that this one and then `next` leave in the list.
+    pub(crate) fn then(&self, next: &Self) -> Self {
+        let (first, next) = (self.clone(), next.clone());
+        Self::new(move |servers| {
+            first.narrow(servers);
+            next.narrow(servers);
+        })
     }
 
     /// Calls the callback, which removes servers from the list.

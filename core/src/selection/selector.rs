@@ -168,8 +168,9 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// Returns the question to the application's server selector ([SEL-10]). `None` without such a
-    /// selector, or if no server is suitable. Fails as [`select`](Self::select) does.
+    /// Returns the question to the application's server selector ([SEL-10]), and to `own`, the
+    /// selector of the operation. `None` without such a selector, or if no server is suitable.
+    /// Fails as [`select`](Self::select) does.
     ///
     /// [SEL-10]: crate::requirements::server_selection#SEL-10
     pub fn question(
@@ -178,15 +179,18 @@ impl Selector {
         description: &TopologyDescription,
         criteria: &Criteria,
         deprioritized: &[Address],
+        own: Option<&ServerSelector>,
     ) -> Result<Option<SelectorQuestion>, Error> {
-        let Some(custom) = &self.custom else {
-            return Ok(None);
+        let custom = match (&self.custom, own) {
+            (None, None) => return Ok(None),
+            (Some(only), None) | (None, Some(only)) => only.clone(),
+            (Some(first), Some(next)) => first.then(next),
         };
         check_compatibility(description)?;
         let frequency = self.heartbeat_frequency;
         let servers = suitable(description, criteria, frequency, deprioritized)?;
         Ok((!servers.is_empty()).then(|| SelectorQuestion {
-            custom: custom.clone(),
+            custom,
             version,
             servers: servers.into_iter().cloned().collect(),
         }))

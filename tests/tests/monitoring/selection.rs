@@ -8,7 +8,7 @@ use crate::{
     scene::{Scene, Watched, play, replica_set, sharded, sharded_alone, standalone},
 };
 use bson::{Bson, Document, doc};
-use onionskin::options::{ReadMode, ReadPreference};
+use onionskin::options::{CollectionOptions, ReadMode, ReadPreference, SelectionCriteria};
 use onionskin_core::{
     address::Address,
     description::ServerType,
@@ -16,7 +16,7 @@ use onionskin_core::{
     event::{CommandEvent, Event, EventKind, SdamEvent},
     uri,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The first sample of the round trip time after a disconnect is the new average (SEL-P2, "RTT"). A
 /// negative sample, which the prose test also has, is impossible in the type `Duration`.
@@ -241,6 +241,61 @@ fn the_read_preference_of_an_operation_overrides_that_of_the_client() {
         let modes = ["secondary", "nearest", "secondary", "nearest"];
         let expected = modes.map(|mode| Some(doc! { "mode": mode }));
         assert_eq!(preferences_of(&watched, "aggregate"), expected);
+        watched.end().await;
+    });
+}
+
+/// A function selects the server of one call, or of all calls of a handle. Routers get the read
+/// preference `primaryPreferred`. A transaction refuses the function.
+#[test]
+fn a_function_selects_the_server_of_a_read() {
+    play([sharded()], |scene| async move {
+        let watched = scene.client("");
+        let at = |host: &'static str| {
+            SelectionCriteria::Predicate(Arc::new(move |server| server.address.host() == host))
+        };
+        let things = watched.things();
+        let mark = watched.events.mark();
+        for host in ["member1", "member0", "member1", "member1"] {
+            let find = things.find_one(doc! {}).selection_criteria(at(host));
+            find.await.expect("a reply");
+        }
+        let mut options = CollectionOptions::default();
+        options.selection_criteria = Some(at("member1"));
+        let database = watched.client.database("db");
+        let there = database.collection_with_options::<Document>("things", options);
+        for _ in 0..5 {
+            there.find_one(doc! {}).await.expect("a reply");
+        }
+        let primary = there
+            .find_one(doc! {})
+            .read_preference(ReadPreference::Primary);
+        primary.await.expect("a reply");
+        let preferences = preferences_of(&watched, "find");
+        let preferred = Some(doc! { "mode": "primaryPreferred" });
+        assert!(
+            preferences[..9].iter().all(|sent| *sent == preferred),
+            "{preferences:?}"
+        );
+        assert_eq!(preferences[9], None);
+        let finds = finds_by_server(&watched, mark);
+        let to_second = finds[&Address::tcp("member1", 27017)];
+        assert!((8..=9).contains(&to_second), "{finds:?}");
+        let nowhere = things.find_one(doc! {}).selection_criteria(at("elsewhere"));
+        let error = nowhere
+            .timeout(Duration::from_secs(1))
+            .await
+            .expect_err("no server");
+        assert!(error.is_timeout(), "{error}");
+        let mut session = watched.client.start_session().await.expect("a session");
+        session.start_transaction().await.expect("it starts");
+        let find = things.find_one(doc! {}).selection_criteria(at("member0"));
+        let error = find
+            .session(&mut session)
+            .await
+            .expect_err("not in a transaction");
+        assert!(error.to_string().contains("must be primary"), "{error}");
+        drop(session);
         watched.end().await;
     });
 }

@@ -13,7 +13,7 @@ use onionskin_core::{
     error::Error,
     operation::{Command, RetryAs},
 };
-use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
+use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 /// A `run_command` that runs when it is awaited.
 #[must_use = "a command is run when it is awaited"]
@@ -157,7 +157,7 @@ fn prepare<R: Runtime>(
     let command = command.as_ref().map_err(Error::clone)?;
     let mut command = Command::from_document(command, database.shared_name().clone())?;
     if let Some(criteria) = criteria {
-        command.set_read_preference(Arc::new(criteria.read_preference().clone()));
+        command.set_criteria(criteria);
     }
     database
         .shared_defaults()

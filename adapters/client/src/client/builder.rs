@@ -20,7 +20,7 @@ use onionskin_core::{
     event::Subscriptions,
     log::{self, LogOptions},
     operation::crud::{DatabaseOptions, Defaults},
-    options::ClientOptions,
+    options::{ClientOptions, ReadPreference},
     random::Seed,
     uri,
 };
@@ -286,7 +286,8 @@ impl<R: Runtime> ClientBuilder<R> {
 /// Returns the options of operations that the options of the client give.
 fn defaults(options: &ClientOptions) -> Defaults {
     let mut own = DatabaseOptions::default();
-    own.selection_criteria = Some(options.read_preference().clone().into());
+    let criteria = options.selection_criteria.clone();
+    own.selection_criteria = criteria.or_else(|| Some(ReadPreference::Primary.into()));
     own.read_concern = options.read_concern.clone();
     own.write_concern = options.write_concern.clone();
     Defaults::default().with(own.into())

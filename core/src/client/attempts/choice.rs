@@ -9,7 +9,7 @@ use crate::{
     error::{Error, ErrorKind},
     event::{EventKind, SelectionEvent, SelectionFacts, Subscriptions},
     operation::{CommandKind, Operation},
-    options::ReadPreference,
+    options::{ReadMode, ReadPreference},
     random::Random,
     sdam::Sdam,
     selection::{Criteria, Selector, SelectorQuestion, selection_error},
@@ -40,12 +40,40 @@ pub(in crate::client) struct View<'a> {
     pub(in crate::client) pools: &'a Pools,
 }
 
+/// The read preferences of operations without one of their own.
+#[derive(Debug)]
+struct Preferences {
+    /// That of operations that have none.
+    primary: Arc<ReadPreference>,
+    /// That of operations whose servers a function of the application accepts.
+    nearest: Arc<ReadPreference>,
+}
+
+impl Default for Preferences {
+    fn default() -> Self {
+        Self {
+            primary: Arc::default(),
+            nearest: Arc::new(ReadPreference::new(ReadMode::Nearest)),
+        }
+    }
+}
+
+impl Preferences {
+    /// Returns the read preference by which the servers of a read are found.
+    fn of<'a>(&'a self, operation: &'a Operation) -> &'a Arc<ReadPreference> {
+        let request = &operation.request;
+        match request.narrowing {
+            Some(_) => &self.nearest,
+            None => request.read_preference.as_ref().unwrap_or(&self.primary),
+        }
+    }
+}
+
 /// Selects servers for the operations of a client, and counts the operations of each server.
 #[derive(Debug)]
 pub(in crate::client) struct Choice {
     selector: Selector,
-    /// The read preference of operations that have none: `primary`.
-    primary: Arc<ReadPreference>,
+    preferences: Preferences,
     subscriptions: Subscriptions,
 }
 
@@ -53,7 +81,7 @@ impl Choice {
     pub(in crate::client) fn new(selector: Selector, subscriptions: Subscriptions) -> Self {
         Self {
             selector,
-            primary: Arc::default(),
+            preferences: Preferences::default(),
             subscriptions,
         }
     }
@@ -71,12 +99,12 @@ impl Choice {
         if operation.request.target.is_some() {
             return self.select_target(view, operation).map(Selected::from);
         }
-        if self.selector.has_server_selector() {
+        if self.asks(operation) {
             return self.select_from_answer(view.topology, operation, None);
         }
         let topology = view.topology;
         if operation.retry.deprioritized.is_empty()
-            && let Some(preference) = preference(operation, &self.primary)
+            && let Some(preference) = preference(operation, &self.preferences)
             && let Some(server) =
                 self.selector
                     .select_only(topology.version(), topology.description(), preference)
@@ -87,7 +115,7 @@ impl Choice {
             topology.version(),
             topology.description(),
             |address| topology.server_id(address),
-            &criteria(operation, &self.primary),
+            &criteria(operation, &self.preferences),
             &operation.retry.deprioritized,
         );
         found.map(Selected::from)
@@ -95,20 +123,22 @@ impl Choice {
 
     /// True if [`select`](Self::select) would find no server for the operation and ask nothing.
     pub(in crate::client) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
-        if operation.request.target.is_some() || self.has_server_selector() {
+        if operation.request.target.is_some() || self.asks(operation) {
             return false;
         }
         self.selector.finds_none(
             topology.version(),
             topology.description(),
             |address| topology.server_id(address),
-            &criteria(operation, &self.primary),
+            &criteria(operation, &self.preferences),
         )
     }
 
-    /// True if the application narrows the suitable servers with a selector of its own.
-    pub(in crate::client) fn has_server_selector(&self) -> bool {
-        self.selector.has_server_selector()
+    /// True if the application narrows the suitable servers of an operation: with a selector of the
+    /// client, or with a function of the operation.
+    #[inline]
+    pub(in crate::client) fn asks(&self, operation: &Operation) -> bool {
+        self.selector.has_server_selector() || operation.request.narrowing.is_some()
     }
 
     /// Selects a server from `description` instead of the topology's own description. During a
@@ -119,11 +149,11 @@ impl Choice {
         operation: &mut Operation,
         description: &TopologyDescription,
     ) -> Result<Selected, Error> {
-        if self.selector.has_server_selector() {
+        if self.asks(operation) {
             return self.select_from_answer(topology, operation, Some(description));
         }
         let id = |address: &Address| topology.server_id(address);
-        let criteria = criteria(operation, &self.primary);
+        let criteria = criteria(operation, &self.preferences);
         let avoided = &operation.retry.deprioritized;
         let found = self
             .selector
@@ -168,7 +198,7 @@ impl Choice {
         description: Option<&TopologyDescription>,
     ) -> Result<Selected, Error> {
         let selector = &mut self.selector;
-        let criteria = criteria(operation, &self.primary);
+        let criteria = criteria(operation, &self.preferences);
         let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
         let avoided = &operation.retry.deprioritized;
@@ -180,7 +210,8 @@ impl Choice {
                 return Ok(found.into());
             }
         }
-        let question = selector.question(version, description, &criteria, avoided)?;
+        let own = operation.request.narrowing.as_ref();
+        let question = selector.question(version, description, &criteria, avoided, own)?;
         Ok(question.map_or(Selected::NoServer, Selected::Ask))
     }
 
@@ -200,7 +231,7 @@ impl Choice {
                 known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
         }
         if operation.request.kind == CommandKind::WritingAggregate {
-            let criteria = criteria(operation, &self.primary);
+            let criteria = criteria(operation, &self.preferences);
             let chosen_by = criteria.read_preference(topology.description());
             operation.request.is_for_primary =
                 chosen_by.is_some_and(|preference| preference.is_primary());
@@ -225,7 +256,7 @@ impl Choice {
 
     /// Returns the criteria by which the operation selects a server.
     pub(in crate::client) fn criteria(&self, operation: &Operation) -> Criteria {
-        criteria(operation, &self.primary)
+        criteria(operation, &self.preferences)
     }
 
     /// True if the topology is a replica set with a primary and only the primary can serve the
@@ -235,7 +266,7 @@ impl Choice {
         if description.topology_type != TopologyType::ReplicaSetWithPrimary {
             return false;
         }
-        let criteria = criteria(operation, &self.primary);
+        let criteria = criteria(operation, &self.preferences);
         let preference = criteria.read_preference(description);
         preference.is_none_or(ReadPreference::is_primary)
     }
@@ -334,7 +365,7 @@ impl Choice {
 
     fn facts(&self, topology: &Sdam, operation: &Operation) -> SelectionFacts {
         let mut selector = self.criteria(operation).to_string();
-        if self.selector.has_server_selector() {
+        if self.asks(operation) {
             selector.push_str(", narrowed by the application");
         }
         SelectionFacts {
@@ -385,14 +416,14 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
 /// that writes, whose criteria depend on the servers.
 fn preference<'a>(
     operation: &'a Operation,
-    primary: &'a Arc<ReadPreference>,
+    preferences: &'a Preferences,
 ) -> Option<Option<&'a Arc<ReadPreference>>> {
     let command = &operation.request;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Some(None),
         CommandKind::WritingAggregate => None,
         CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
-            Some(Some(command.read_preference.as_ref().unwrap_or(primary)))
+            Some(Some(preferences.of(operation)))
         }
     }
 }
@@ -400,14 +431,10 @@ fn preference<'a>(
 /// Returns the criteria by which the operation selects a server. Writes need a writable server
 /// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). The
 /// criteria never name the server of an earlier operation (SEL-50).
-fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
-    let command = &operation.request;
-    match preference(operation, primary) {
+fn criteria(operation: &Operation, preferences: &Preferences) -> Criteria {
+    match preference(operation, preferences) {
         Some(None) => Criteria::Writable,
         Some(Some(preference)) => Criteria::Readable(preference.clone()),
-        None => {
-            let preference = command.read_preference.as_ref().unwrap_or(primary);
-            Criteria::WritingAggregate(preference.clone())
-        }
+        None => Criteria::WritingAggregate(preferences.of(operation).clone()),
     }
 }

@@ -76,7 +76,7 @@ impl Parts<'_> {
     /// and, if none of them suits, among those that earlier scans found. The answer of an
     /// application's server selector belongs to one description, so there is one selection then.
     fn select_late(&mut self, operation: &mut Operation) -> Result<Selected, Error> {
-        if !self.choice.has_server_selector() {
+        if !self.choice.asks(operation) {
             match self.select_checked(operation) {
                 Ok(Selected::NoServer) => {}
                 selected => return selected,

@@ -34,6 +34,7 @@ mod operations;
 mod overdue;
 mod overload;
 mod partial_scans;
+mod predicates;
 mod program_questions;
 mod proxy;
 mod random_inputs;

@@ -17,7 +17,7 @@ fn select_in(
     avoid: &[Address],
 ) -> Result<Option<ServerId>, Error> {
     let criteria = Criteria::Writable;
-    let question = selector.question(1, description, &criteria, avoid)?;
+    let question = selector.question(1, description, &criteria, avoid, None)?;
     let answer = question.expect("there are servers to ask about").ask();
     selector.select_from_answer(description, id, &criteria, avoid, &answer)
 }

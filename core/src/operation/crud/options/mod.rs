@@ -66,7 +66,7 @@ pub struct Defaults {
     pub write_concern: Option<WriteConcern>,
     /// The time limit of operations; `None` for `timeoutMS` of the client.
     pub timeout: Option<Duration>,
-    /// The read preference of `selection_criteria`, which the calls share.
+    /// The read preference of `selection_criteria`, which the calls share; `None` with a function.
     preference: Option<Arc<ReadPreference>>,
 }
 
@@ -75,9 +75,13 @@ macro_rules! defaults {
     ($options:ty) => {
         impl From<$options> for Defaults {
             fn from(options: $options) -> Self {
-                let criteria = options.selection_criteria.as_ref();
                 Self {
-                    preference: criteria.map(|c| Arc::new(c.read_preference().clone())),
+                    preference: match &options.selection_criteria {
+                        Some(SelectionCriteria::ReadPreference(preference)) => {
+                            Some(Arc::new(preference.clone()))
+                        }
+                        _ => None,
+                    },
                     selection_criteria: options.selection_criteria,
                     read_concern: options.read_concern,
                     write_concern: options.write_concern,
@@ -121,11 +125,14 @@ impl Defaults {
     /// Returns these defaults, with what another handle sets in place of them.
     #[must_use]
     pub fn with(&self, own: Self) -> Self {
+        let of_criteria = match own.selection_criteria {
+            Some(_) => (own.preference, own.selection_criteria),
+            None => (self.preference.clone(), self.selection_criteria.clone()),
+        };
+        let (preference, selection_criteria) = of_criteria;
         Self {
-            preference: own.preference.or_else(|| self.preference.clone()),
-            selection_criteria: own
-                .selection_criteria
-                .or_else(|| self.selection_criteria.clone()),
+            preference,
+            selection_criteria,
             read_concern: own.read_concern.or_else(|| self.read_concern.clone()),
             write_concern: own.write_concern.or_else(|| self.write_concern.clone()),
             timeout: own.timeout.or(self.timeout),
@@ -154,12 +161,15 @@ impl Defaults {
         criteria: Option<&SelectionCriteria>,
         concern: Option<&ReadConcern>,
     ) {
-        match (criteria, &self.preference) {
-            (Some(criteria), _) => {
-                command.set_read_preference(Arc::new(criteria.read_preference().clone()));
+        match (
+            criteria.or(self.selection_criteria.as_ref()),
+            &self.preference,
+        ) {
+            (_, Some(preference)) if criteria.is_none() => {
+                command.set_read_preference(preference.clone());
             }
-            (None, Some(preference)) => command.set_read_preference(preference.clone()),
-            (None, None) => {}
+            (Some(criteria), _) => command.set_criteria(criteria),
+            (None, _) => {}
         }
         command.set_read_concern(concern.or(self.read_concern.as_ref()).cloned());
         let own = &mut command.0.request.own;
