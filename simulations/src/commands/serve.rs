@@ -48,7 +48,8 @@ pub(crate) struct Serve {
     load_balanced: Option<usize>,
     /// Run the deployment of a scenario, with its faults, latencies and schedule: the name of one
     /// that `onionskin simulate --list` shows, or a file in the form of TOML. What the scenario
-    /// does not name has its default, and is not drawn. Each disaster is printed when it happens.
+    /// does not name has its default; only the length of the safety phase and a number of disasters
+    /// are drawn. Each disaster is printed when it happens.
     #[arg(long, value_name = "NAME|FILE")]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     #[arg(conflicts_with = "load_balanced")]

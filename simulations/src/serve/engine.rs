@@ -408,7 +408,7 @@ impl Shared {
         match action {
             Action::Close(conn) => {
                 if let Some(peer) = self.peers.borrow_mut().remove(&conn) {
-                    peer.close();
+                    self.close(peer);
                 }
             }
             Action::StopListening(member) => {
@@ -518,6 +518,7 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
     loop {
         while peer.takes_more() && shared.next_turn(conn) {
             task::yield_now().await;
+            peer.send_delayed();
         }
         match peer.next().await {
             Next::End => break,

@@ -165,6 +165,7 @@ mod tests {
             ("workload = \"sales\"", "unknown variant"),
             ("workload = \"applications\"\nmembers = 1", "a standalone"),
             ("grace = \"1441min\"", "longer than 1440min"),
+            ("election-timeout = \"9ms\"", "shorter than 10ms"),
             ("client-options = \"w=1&tlsInsecure=true\"", "`tlsinsecure`"),
             (
                 "[[schedule]]\nat = \"1s\"\nevent = \"heal\"",

@@ -121,15 +121,16 @@ impl Member {
         }
         let mut result = InsertResult::default();
         for (first, group) in insert_groups(documents) {
-            let groups = match self.with_statement(now, None, true, |store, env| {
-                insert(store, group.clone(), env)
-            }) {
-                Ok(done) => vec![(first, Ok(done))],
-                Err(error) if group.len() == 1 => vec![(first, Err(error))],
+            let start = self.replica.store().pending_changes();
+            let again = group.clone();
+            let done = self.with_store(now, None, |store, env| insert(store, group, env))?;
+            let parts = match self.undo_failed(start, true) {
+                None => vec![(first, Ok(done))],
+                Some(error) if again.len() == 1 => vec![(first, Err(error))],
                 // Each document of the group is inserted alone then, as the server does.
-                Err(_) => self.insert_alone(now, (first, group), ordered, insert),
+                Some(_) => self.insert_alone(now, (first, again), ordered, insert),
             };
-            for (first, done) in groups {
+            for (first, done) in parts {
                 match done {
                     Ok(done) => result.add(first, done),
                     Err(error) => result.errors.push(WriteError {

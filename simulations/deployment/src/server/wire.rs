@@ -271,8 +271,6 @@ impl Member {
     }
 }
 
-/// Decodes a compressed message. Returns `None` if the message violates the protocol. A command
-/// that must not be compressed is refused (COMP-18).
 /// Returns the largest size of a message of such a client, in bytes. A router puts the documents of
 /// a client's message into an array, which is larger by the numbers of its elements.
 pub(super) fn largest_message(options: &DeploymentOptions, arrival: Arrival) -> usize {
@@ -283,6 +281,8 @@ pub(super) fn largest_message(options: &DeploymentOptions, arrival: Arrival) -> 
     }
 }
 
+/// Decodes a compressed message. Returns `None` if the message violates the protocol. A command
+/// that must not be compressed is refused (COMP-18).
 fn read_compressed(
     header: &Header,
     frame: &[u8],

@@ -54,16 +54,17 @@ fn check_bounds(options: &mut Document) -> Answer<()> {
         };
         let number = super::number::as_double(value).unwrap_or_default();
         // A `max` below one is no limit.
-        let (least, most) = if name == "size" {
-            (1.0, MAX_CAPPED_BYTES)
-        } else {
-            (f64::MIN, MAX_COUNT)
+        let (least, bound) = match name {
+            "size" => (1.0, MAX_CAPPED_BYTES),
+            _ => (f64::MIN, MAX_COUNT),
         };
-        if !(least..most).contains(&number) {
-            let text = format!(
-                "BSON field '{name}' value must be at least {least} and below {most}, actual value \
-                 '{number}'"
-            );
+        if number < least {
+            let text = format!("BSON field '{name}' value must be >= 1, actual value '{number}'");
+            return Err(StoreError::new(51024, text));
+        }
+        if number.is_nan() || number >= bound {
+            let text =
+                format!("BSON field '{name}' value must be < {bound}, actual value '{number}'");
             return Err(StoreError::new(51024, text));
         }
         let whole = number as i64;

@@ -351,7 +351,11 @@ impl Store {
         if found.is_empty() && statement.upsert {
             let base = upsert_base(&matcher, updater.is_replacement(), &context.budget)?;
             let document = updater.apply(&base, None, true, &context)?;
-            let document = self.insert_one(namespace, document, environment)?;
+            let keeps = environment.keeps_empty_timestamps;
+            environment.keeps_empty_timestamps = keeps || !updater.is_replacement();
+            let inserted = self.insert_one(namespace, document, environment);
+            environment.keeps_empty_timestamps = keeps;
+            let document = inserted?;
             done.counts.upserted = document.get("_id").cloned();
             done.after = Some(document);
             return Ok(done);

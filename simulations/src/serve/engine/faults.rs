@@ -17,12 +17,15 @@ use onionskin_worlds::world::{
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeSet, VecDeque},
+    io::ErrorKind,
+    rc::Rc,
     time::Duration,
 };
 use tokio::net::TcpStream;
 
-/// The largest number of connections that get no answer. The oldest one is closed for a new one.
-const MAX_VANISHED: usize = 1000;
+/// The largest number of connections that get no answer, and of those whose end the client does not
+/// see. The oldest one is closed for a new one.
+const MAX_SILENT: usize = 100;
 
 /// The largest number of disasters that [`Status`](crate::serve::Status) has.
 const MAX_DISASTERS: usize = 1000;
@@ -40,6 +43,8 @@ pub(super) struct Faults {
     past: RefCell<VecDeque<(Instant, Disaster)>>,
     /// Connections that get no answer.
     vanished: RefCell<VecDeque<TcpStream>>,
+    /// Connections that the server has closed, and whose clients get no bytes.
+    silent: RefCell<VecDeque<Rc<Peer>>>,
 }
 
 /// The fate of bytes that a client has sent.
@@ -63,6 +68,7 @@ impl Faults {
             plan: RefCell::new(options.plan),
             past: RefCell::default(),
             vanished: RefCell::default(),
+            silent: RefCell::default(),
         }
     }
 
@@ -82,7 +88,9 @@ impl Faults {
         let (rates, mut random) = (self.rates.get(), self.random.borrow_mut());
         if is_drawn(&mut random, rates.vanish) {
             let mut vanished = self.vanished.borrow_mut();
-            if vanished.len() == MAX_VANISHED {
+            // A client that has given up needs no socket any more.
+            vanished.retain(|stream| is_open(stream));
+            if vanished.len() == MAX_SILENT {
                 vanished.pop_front();
             }
             vanished.push_back(stream);
@@ -133,8 +141,13 @@ impl Faults {
 
     /// Decides about bytes that a client has sent.
     pub(super) fn request(&self, now: Instant, peer: &Peer, bytes: &[u8]) -> Fate {
+        let continues = peer.continues_message(bytes);
         if self.is_lost(peer, Towards::Member) {
             return Fate::Kept;
+        }
+        // The faults of a message are drawn at its beginning.
+        if continues {
+            return Fate::Arrive;
         }
         let mut random = self.random.borrow_mut();
         let Mishaps { stall, fault } = self.rates.get().draw(&mut random, bytes.len(), false);
@@ -190,6 +203,21 @@ impl Faults {
         for stream in self.vanished.borrow_mut().drain(..) {
             let _ = stream.set_zero_linger();
         }
+        for peer in self.silent.borrow_mut().drain(..) {
+            peer.reset();
+        }
+    }
+}
+
+/// True if the client has not closed a connection from which nothing is read.
+fn is_open(stream: &TcpStream) -> bool {
+    let mut bytes = [0; 512];
+    loop {
+        match stream.try_read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }
 
@@ -204,6 +232,17 @@ impl Shared {
                 return;
             };
             faults.strike(&disaster);
+            if let Disaster::CutClient {
+                member, up, down, ..
+            } = disaster
+            {
+                let peers = self.peers.borrow();
+                for peer in peers.values().filter(|peer| peer.member() == member) {
+                    let cut = [(up, Towards::Member), (down, Towards::Client)];
+                    let cut = cut.into_iter().filter(|(is_cut, _)| *is_cut);
+                    cut.for_each(|(_, towards)| peer.cut(towards));
+                }
+            }
             if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
                 // Connections that have lost bytes break.
                 for peer in self.peers.borrow().values().filter(|peer| peer.has_lost()) {
@@ -218,6 +257,21 @@ impl Shared {
             }
             past.push_back((at, disaster));
         }
+    }
+
+    /// Closes a connection. A client to which bytes are lost does not see it.
+    pub(super) fn close(&self, peer: Rc<Peer>) {
+        let Some(faults) = self.faults.as_ref().filter(|_| peer.loses(Towards::Client)) else {
+            return peer.close();
+        };
+        peer.stay_silent();
+        let mut silent = faults.silent.borrow_mut();
+        if silent.len() == MAX_SILENT
+            && let Some(oldest) = silent.pop_front()
+        {
+            oldest.reset();
+        }
+        silent.push_back(peer);
     }
 
     /// Sends a reply to a client.

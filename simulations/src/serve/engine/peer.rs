@@ -109,12 +109,14 @@ pub(super) enum Towards {
     Client,
 }
 
-/// Replies that the faults of a scenario delay.
+/// What the faults of a scenario delay on the way to the client.
 #[derive(Debug)]
 enum Delayed {
     Bytes(Vec<u8>),
     /// The connection breaks.
     Reset,
+    /// The connection is closed.
+    Close,
 }
 
 /// The state of a connection that has faults.
@@ -130,6 +132,8 @@ struct Line {
     replies: RefCell<VecDeque<(Instant, Delayed)>>,
     /// The number of bytes in `replies`.
     delayed_bytes: Cell<usize>,
+    /// The number of bytes that the message under way from the client still lacks.
+    rest: Cell<usize>,
 }
 
 impl Line {
@@ -166,6 +170,8 @@ pub(super) struct Peer {
     /// True if TLS may still have data that the socket's readiness does not show.
     may_have_more: Cell<bool>,
     closed: Cell<bool>,
+    /// True if the connection ends after its delayed replies. Nothing more is read from it.
+    closing: Cell<bool>,
     changed: Notify,
 }
 
@@ -196,6 +202,7 @@ impl Peer {
             gauge,
             may_have_more: Cell::new(false),
             closed: Cell::new(false),
+            closing: Cell::new(false),
             changed: Notify::new(),
         }
     }
@@ -228,16 +235,39 @@ impl Peer {
         subject::of(tls.connection.peer_certificates()?.first()?)
     }
 
-    /// Closes the connection, whose task then drops the socket.
+    /// Closes the connection after its delayed replies. Its task then drops the socket.
     pub(super) fn close(&self) {
-        self.closed.set(true);
+        if !self.closing.replace(true) && !self.line.replies.borrow().is_empty() {
+            self.delay_later(Instant::ZERO, Delayed::Close);
+        }
+        if self.line.replies.borrow().is_empty() {
+            self.closed.set(true);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Reads nothing more, and keeps the socket open without a reply.
+    pub(super) fn stay_silent(&self) {
+        self.closing.set(true);
         self.changed.notify_one();
     }
 
     /// Closes the connection and drops its unsent bytes.
     pub(super) fn abandon(&self) {
-        self.close();
+        self.closed.set(true);
+        self.changed.notify_one();
         self.update(|unsent| *unsent = Unsent::default());
+        self.drop_delayed();
+    }
+
+    fn drop_delayed(&self) {
+        self.line.replies.borrow_mut().clear();
+        self.set_delayed_bytes(0);
+    }
+
+    fn set_delayed_bytes(&self, bytes: usize) {
+        let before = self.line.delayed_bytes.replace(bytes);
+        self.gauge.moved(before, bytes);
     }
 
     /// Returns the member of the connection.
@@ -272,11 +302,41 @@ impl Peer {
         self.lose(Towards::Client);
     }
 
+    /// Drops what is under way in this direction. If there was something, loses all further bytes
+    /// as well.
+    pub(super) fn cut(&self, towards: Towards) {
+        let is_empty = match towards {
+            Towards::Member => {
+                let requests = std::mem::take(&mut *self.line.requests.borrow_mut());
+                requests.is_empty()
+            }
+            Towards::Client => {
+                let is_empty = self.line.replies.borrow().is_empty();
+                self.drop_delayed();
+                is_empty
+            }
+        };
+        if !is_empty {
+            self.lose(towards);
+        }
+    }
+
+    /// Counts the bytes of the messages of the client. Returns true if the bytes continue a message
+    /// that began before.
+    pub(super) fn continues_message(&self, bytes: &[u8]) -> bool {
+        let before = self.line.rest.get();
+        let mut place = before;
+        while let Some(length) = bytes.get(place..).and_then(|rest| rest.first_chunk::<4>()) {
+            let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(0);
+            place = place.saturating_add(length.max(4));
+        }
+        self.line.rest.set(place.saturating_sub(bytes.len()));
+        before > 0
+    }
+
     /// Breaks the connection: the client sees a reset.
     pub(super) fn reset(&self) {
         let _ = self.stream.set_zero_linger();
-        self.line.replies.borrow_mut().clear();
-        self.line.delayed_bytes.set(0);
         self.abandon();
     }
 
@@ -297,22 +357,35 @@ impl Peer {
     }
 
     fn delay(&self, at: Instant, delayed: Delayed) {
-        if let Delayed::Bytes(bytes) = &delayed {
-            let all = self.line.delayed_bytes.get() + bytes.len();
-            if all > MAX_UNSENT_BYTES {
-                return self.reset();
-            }
-            self.line.delayed_bytes.set(all);
+        if self.closing.get() || self.closed.get() {
+            return;
         }
+        if let Delayed::Bytes(bytes) = &delayed {
+            if self.unsent() + bytes.len() > MAX_UNSENT_BYTES {
+                return self.abandon();
+            }
+            self.set_delayed_bytes(self.line.delayed_bytes.get() + bytes.len());
+        }
+        self.delay_later(at, delayed);
+        self.changed.notify_one();
+    }
+
+    /// Puts an entry behind all others, at `at` or at the time of the last one.
+    fn delay_later(&self, at: Instant, delayed: Delayed) {
         let mut replies = self.line.replies.borrow_mut();
         let at = replies.back().map_or(at, |(last, _)| at.max(*last));
         replies.push_back((at, delayed));
-        self.changed.notify_one();
     }
 
     /// Keeps bytes of the client until a time. Nothing is read from the connection before.
     pub(super) fn keep_request(&self, at: Instant, bytes: Vec<u8>) {
         self.line.requests.borrow_mut().push_back((at, bytes));
+    }
+
+    fn has_due_request(&self) -> bool {
+        let now = self.clock.now();
+        let requests = self.line.requests.borrow();
+        requests.front().is_some_and(|(at, _)| *at <= now)
     }
 
     /// Returns the next bytes of the client that were kept until now.
@@ -321,15 +394,16 @@ impl Peer {
     }
 
     /// Sends the delayed replies that are due.
-    fn send_delayed(&self, now: Instant) {
+    pub(super) fn send_delayed(&self) {
+        let now = self.clock.now();
         while let Some(delayed) = take_due(&self.line.replies, now) {
             match delayed {
                 Delayed::Bytes(bytes) => {
-                    let rest = self.line.delayed_bytes.get() - bytes.len();
-                    self.line.delayed_bytes.set(rest);
+                    self.set_delayed_bytes(self.line.delayed_bytes.get() - bytes.len());
                     self.send(bytes);
                 }
                 Delayed::Reset => self.reset(),
+                Delayed::Close => self.closed.set(true),
             }
         }
     }
@@ -339,8 +413,13 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Returns the number of unsent bytes.
+    /// Returns the number of unsent bytes, delayed ones included.
     pub(super) fn unsent(&self) -> usize {
+        self.buffered() + self.line.delayed_bytes.get()
+    }
+
+    /// Returns the number of bytes that the socket has not accepted yet.
+    fn buffered(&self) -> usize {
         self.unsent.borrow().rest().len()
     }
 
@@ -358,14 +437,18 @@ impl Peer {
                 self.flush();
                 return Next::End;
             }
-            let now = self.clock.now();
-            self.send_delayed(now);
+            let took_more = self.takes_more();
+            self.send_delayed();
+            if !took_more && self.takes_more() {
+                return Next::Turn;
+            }
             let due = self.line.due();
-            if due.is_some_and(|due| due <= now) {
+            if self.has_due_request() {
                 return Next::Read;
             }
-            let (is_writing, takes_more) = (self.unsent() > 0, self.takes_more());
-            let is_reading = takes_more && self.line.requests.borrow().is_empty();
+            let (is_writing, takes_more) = (self.buffered() > 0, self.takes_more());
+            let is_waiting = !self.line.requests.borrow().is_empty() || self.closing.get();
+            let is_reading = takes_more && !is_waiting;
             if is_reading && self.may_have_more.get() {
                 return Next::Read;
             }
@@ -487,7 +570,7 @@ impl Peer {
 
     /// Writes bytes after the unsent ones. The bytes that the socket does not accept are kept.
     fn write(&self, bytes: Vec<u8>) {
-        if self.unsent() > 0 {
+        if self.buffered() > 0 {
             self.update(|unsent| unsent.append(&bytes));
         } else {
             let Some(sent) = self.write_some(&bytes) else {
@@ -518,9 +601,9 @@ impl Peer {
     }
 
     fn update(&self, change: impl FnOnce(&mut Unsent)) {
-        let before = self.unsent();
+        let before = self.buffered();
         change(&mut self.unsent.borrow_mut());
-        self.gauge.moved(before, self.unsent());
+        self.gauge.moved(before, self.buffered());
     }
 
     /// Writes as many bytes as the socket accepts now. Returns `None` if the socket is broken.

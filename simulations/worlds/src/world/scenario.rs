@@ -36,6 +36,9 @@ const MAX_CLIENTS: usize = 100;
 const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
 
+/// The shortest election timeout. With a shorter one, heartbeats take all of the time.
+const MIN_ELECTION: Span = Span(Duration::from_millis(10));
+
 /// The longest time in a scenario.
 const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
 
@@ -248,6 +251,15 @@ impl Scenario {
             )),
             (_, Some((min, max))) if min > max => {
                 Some("`min-latency` is longer than `max-latency`".to_owned())
+            }
+            _ if self
+                .election_timeout
+                .is_some_and(|timeout| timeout < MIN_ELECTION) =>
+            {
+                Some(format!(
+                    "`election-timeout` is shorter than {}",
+                    String::from(MIN_ELECTION)
+                ))
             }
             _ => None,
         }

@@ -126,7 +126,22 @@ fn an_empty_timestamp_is_the_time_of_the_write() {
         "update": "t", "updates": [replacement], "bypassEmptyTsReplacement": true,
     };
     send(&mut world, conn, update);
-    assert_eq!(first(&mut world), Some(empty));
+    assert_eq!(first(&mut world), Some(empty.clone()));
+    // Operators write what they are given.
+    let set = doc! { "$set": { "a": empty.clone() } };
+    let upsert = doc! { "q": { "_id": 9 }, "u": set, "upsert": true };
+    send(
+        &mut world,
+        conn,
+        doc! { "update": "t", "updates": [upsert] },
+    );
+    let found = send(
+        &mut world,
+        conn,
+        doc! { "find": "t", "filter": { "_id": 9 } },
+    );
+    let found = batch(&found)[0].as_document().expect("a document");
+    assert_eq!(found.get("a"), Some(&empty));
 }
 
 #[test]

@@ -122,3 +122,14 @@ fn large_documents_of_an_insert_count_one_by_one() {
     let reply = send(&mut world, conn, retryable(insert, 2));
     assert_eq!(reply.get_i32("n").ok(), Some(3), "{reply}");
 }
+
+#[test]
+fn an_insert_that_fails_as_a_whole_does_so_beside_fail_points() {
+    let (mut world, _, conn) = with_primary();
+    set_point(&mut world, conn, "off", doc! {});
+    let create = doc! { "create": "v", "viewOn": "c", "pipeline": [] };
+    send(&mut world, conn, create);
+    let insert = doc! { "insert": "v", "documents": [{ "_id": 1 }] };
+    let reply = send(&mut world, conn, retryable(insert, 1));
+    assert_eq!(reply.get_i32("code").ok(), Some(166), "{reply}");
+}
