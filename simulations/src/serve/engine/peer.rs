@@ -439,6 +439,9 @@ impl Peer {
             }
             let took_more = self.takes_more();
             self.send_delayed();
+            if self.closed.get() {
+                continue;
+            }
             if !took_more && self.takes_more() {
                 return Next::Turn;
             }
