@@ -89,7 +89,10 @@ impl fmt::Display for MemberEvent {
             Self::Killed { member } => write!(f, "the process of member {member} has ended"),
             Self::Restarted { member } => write!(f, "the process of member {member} has started"),
             Self::RolledBack { member, entries } => {
-                write!(f, "member {member} has rolled back {entries} entries of the oplog")
+                write!(
+                    f,
+                    "member {member} has rolled back {entries} entries of the oplog"
+                )
             }
             Self::Failed { member, reason } => write!(f, "member {member} has stopped: {reason}"),
             Self::Resynced { member } => {

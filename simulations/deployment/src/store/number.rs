@@ -330,6 +330,12 @@ pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     }
 }
 
+/// Returns a number as an integer of 32 bits. Returns `None` if the value is not a number, has a
+/// fraction or is too large.
+pub(crate) fn as_int32(value: &Bson) -> Option<i32> {
+    as_integer(value).and_then(|whole| i32::try_from(whole).ok())
+}
+
 /// Returns a number as an integer, without its fraction. Returns `None` if the value is not a
 /// number or is too large.
 pub(crate) fn truncated(value: &Bson) -> Option<i64> {

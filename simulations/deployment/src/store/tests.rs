@@ -1,10 +1,12 @@
 mod changes;
 #[cfg(feature = "collation")]
 mod collation;
+mod conversions;
 mod expressions;
 mod indexes;
 mod keys;
 mod limits;
+mod operands;
 mod validation;
 #[cfg(not(feature = "collation"))]
 mod without_collation;

@@ -6,8 +6,10 @@ mod collections;
 mod control;
 mod dates;
 mod format;
+mod free_dates;
 mod known;
 mod math;
+mod objects;
 mod operators;
 mod selection;
 mod sets;
@@ -134,7 +136,8 @@ impl EvaluationContext {
 pub(crate) struct Scope<'a> {
     pub(crate) root: &'a Document,
     pub(crate) context: &'a EvaluationContext,
-    locals: Vec<(Rc<str>, Rc<Bson>)>,
+    /// The names and values of the variables. The value of a missing field is `None`.
+    locals: Vec<(Rc<str>, Option<Rc<Bson>>)>,
 }
 
 impl<'a> Scope<'a> {
@@ -148,12 +151,17 @@ impl<'a> Scope<'a> {
 
     /// Adds a variable, which hides an outer variable of the same name.
     pub(crate) fn bind(&mut self, name: &str, value: Bson) {
-        self.locals.push((Rc::from(name), Rc::new(value)));
+        self.bind_optional(name, Some(value));
+    }
+
+    /// Adds a variable, whose value can be missing.
+    fn bind_optional(&mut self, name: &str, value: Option<Bson>) {
+        self.locals.push((Rc::from(name), value.map(Rc::new)));
     }
 
     /// Adds a variable whose value other scopes have as well.
     pub(crate) fn bind_shared(&mut self, name: &str, value: &Rc<Bson>) {
-        self.locals.push((Rc::from(name), Rc::clone(value)));
+        self.locals.push((Rc::from(name), Some(Rc::clone(value))));
     }
 
     /// Removes the latest variables, so that `count` variables are left.
@@ -209,7 +217,7 @@ impl<'a> Scope<'a> {
         };
         self.context.budget.step(self.locals.len() as u64)?;
         if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| **n == *name) {
-            return within(value);
+            return value.as_deref().map_or(Ok(None), within);
         }
         match name {
             "ROOT" | "CURRENT" => match path {

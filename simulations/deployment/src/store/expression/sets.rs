@@ -13,40 +13,63 @@ use crate::store::error::StoreError;
 use crate::store::order::{Key, type_name};
 
 /// Evaluates `$concatArrays` and the operators on sets. The result is null if an operand is null or
-/// missing and all others are arrays.
+/// missing. Operands before it that are no arrays are errors.
 pub(super) fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
-    let lists: Option<Vec<&Vec<Bson>>> = values
-        .iter()
-        .map(|v| v.as_ref().and_then(Bson::as_array))
-        .collect();
-    if lists.is_some() {
-        for value in values.iter().flatten() {
-            // The operators on sets make a key of each element as well.
-            let copies = if name == "$concatArrays" { 1 } else { 2 };
-            scope.context.budget.charge_copies(value, copies)?;
+    if name == "$setDifference" && values.iter().any(is_null) {
+        return Ok(Some(Bson::Null));
+    }
+    let mut lists = Vec::with_capacity(values.len());
+    for (index, value) in values.iter().enumerate() {
+        match value {
+            Some(Bson::Array(items)) => lists.push(items),
+            value if is_null(value) => return Ok(Some(Bson::Null)),
+            other => return Err(no_array(name, index, kind_of(other.as_ref()))),
         }
     }
-    match (name, lists) {
-        ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
-            lists.into_iter().flatten().cloned().collect(),
-        ))),
-        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists, scope.context)))),
-        (_, None) => {
-            match values
-                .iter()
-                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
-            {
-                Some(other) => Err(StoreError::new(
-                    28664,
-                    format!(
-                        "{name} only supports arrays, not {}",
-                        kind_of(other.as_ref())
-                    ),
-                )),
-                None => Ok(Some(Bson::Null)),
-            }
-        }
+    for value in values.iter().flatten() {
+        // The operators on sets make a key of each element as well.
+        let copies = if name == "$concatArrays" { 1 } else { 2 };
+        scope.context.budget.charge_copies(value, copies)?;
     }
+    Ok(Some(Bson::Array(match name {
+        "$concatArrays" => lists.into_iter().flatten().cloned().collect(),
+        _ => sets(name, &lists, scope.context),
+    })))
+}
+
+/// Returns the error for an operand that must be an array. `index` is its place in the operands.
+fn no_array(name: &str, index: usize, kind: &str) -> StoreError {
+    let (code, text) = match (name, index) {
+        ("$concatArrays", _) => (28664, format!("{name} only supports arrays, not {kind}")),
+        ("$setDifference", _) => (
+            if index == 0 { 17048 } else { 17049 },
+            format!("both operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        ("$setIsSubset", _) => (
+            if index == 0 { 17046 } else { 17042 },
+            format!("both operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        ("$setEquals", index) => (
+            5_887_502,
+            format!(
+                "All operands of $setEquals must be arrays. {}-th argument is of type: {kind}",
+                index + 1
+            ),
+        ),
+        ("$setUnion" | "$setIntersection", _) => (
+            if name == "$setUnion" { 17043 } else { 17047 },
+            format!("All operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        _ => (
+            if name == "$allElementsTrue" {
+                17040
+            } else {
+                17041
+            },
+            format!("{name}'s argument must be an array, but is {kind}"),
+        ),
+    };
+    StoreError::new(code, text)
 }
 
 pub(super) fn kind_of(value: Option<&Bson>) -> &'static str {
@@ -97,30 +120,7 @@ pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
     let mut lists = Vec::new();
     for (index, value) in values.iter().enumerate() {
         let Some(Bson::Array(items)) = value else {
-            let kind = kind_of(value.as_ref());
-            let (code, text) = match name {
-                "$setEquals" => (
-                    17044,
-                    format!(
-                        "All operands of $setEquals must be arrays. {}-th argument is of type: \
-                         {kind}",
-                        index + 1
-                    ),
-                ),
-                "$setIsSubset" => (
-                    if index == 0 { 17046 } else { 17042 },
-                    format!("both operands of $setIsSubset must be arrays, but one is: {kind}"),
-                ),
-                "$allElementsTrue" => (
-                    17040,
-                    format!("{name}'s argument must be an array, but is {kind}"),
-                ),
-                _ => (
-                    17041,
-                    format!("{name}'s argument must be an array, but is {kind}"),
-                ),
-            };
-            return Err(StoreError::new(code, text));
+            return Err(no_array(name, index, kind_of(value.as_ref())));
         };
         lists.push(items);
     }
