@@ -3,6 +3,7 @@ mod changes;
 mod collation;
 mod conversions;
 mod expressions;
+mod forms;
 mod indexes;
 mod keys;
 mod limits;

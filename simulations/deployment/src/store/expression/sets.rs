@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::Bson;
+use bson::{Bson, Document};
 
 use super::arguments::is_set;
 use super::operators::{argument, is_null, list, null_if_missing};
@@ -105,18 +105,6 @@ fn sets(name: &str, lists: &[&Vec<Bson>], context: &EvaluationContext) -> Vec<Bs
 /// Evaluates the operators that compare sets, and those that test the elements of a set.
 pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let values = list(operand, scope)?;
-    let least = if matches!(name, "$setEquals" | "$setIsSubset") {
-        2
-    } else {
-        1
-    };
-    let is_exact = name != "$setEquals";
-    if values.len() < least || is_exact && values.len() > least {
-        let given = values.len();
-        let text =
-            format!("Expression {name} takes exactly {least} arguments. {given} were passed in.");
-        return Err(StoreError::new(if is_exact { 16020 } else { 17045 }, text));
-    }
     let mut lists = Vec::new();
     for (index, value) in values.iter().enumerate() {
         let Some(Bson::Array(items)) = value else {
@@ -129,55 +117,60 @@ pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
         scope.context.budget.charge(memory)?;
         Ok(set_of(items, scope.context))
     };
-    let answer = match name {
-        "$allElementsTrue" => lists[0].iter().all(truthy),
-        "$anyElementTrue" => lists[0].iter().any(truthy),
-        "$setIsSubset" => set(lists[0])?.is_subset(&set(lists[1])?),
+    let answer = match (name, lists.as_slice()) {
+        ("$allElementsTrue", [only]) => only.iter().all(truthy),
+        ("$anyElementTrue", [only]) => only.iter().any(truthy),
+        ("$setIsSubset", [first, second]) => set(first)?.is_subset(&set(second)?),
+        ("$setEquals", [first, others @ ..]) => {
+            let first = set(first)?;
+            let others = others.iter().map(|items| Ok(set(items)? == first));
+            let others = others.collect::<Answer<Vec<bool>>>()?;
+            others.into_iter().all(|same| same)
+        }
         _ => {
-            let first = set(lists[0])?;
-            let others = lists[1..].iter().map(|items| Ok(set(items)? == first));
-            others
-                .collect::<Answer<Vec<bool>>>()?
-                .into_iter()
-                .all(|same| same)
+            let text = format!("Expression {name} got a wrong number of arguments");
+            return Err(StoreError::new(16020, text));
         }
     };
     Ok(Some(answer.into()))
 }
 
+/// Checks the arguments of `$zip` that are no expressions.
+pub(super) fn check_zip(given: &Document) -> Answer<()> {
+    let defaults = given.get("defaults");
+    let wrong = match (given.get("inputs"), defaults, given.get("useLongestLength")) {
+        (Some(Bson::Array(inputs)), _, _) if inputs.is_empty() => {
+            (34465, "$zip requires at least one input array")
+        }
+        (Some(Bson::Array(inputs)), defaults, is_long) => match (defaults, is_long) {
+            (Some(Bson::Array(_)) | None, Some(other)) if other.as_bool().is_none() => {
+                (34463, "useLongestLength must be a bool")
+            }
+            (Some(Bson::Array(_)), is_long) if is_long.and_then(Bson::as_bool) != Some(true) => (
+                34466,
+                "cannot specify defaults unless useLongestLength is true",
+            ),
+            (Some(Bson::Array(items)), _) if items.len() != inputs.len() => {
+                (34467, "defaults and inputs must have the same length")
+            }
+            (Some(Bson::Array(_)) | None, _) => return Ok(()),
+            _ => (34462, "defaults must be an array of expressions"),
+        },
+        _ => (34461, "inputs must be an array of expressions"),
+    };
+    Err(StoreError::new(wrong.0, wrong.1))
+}
+
 /// Evaluates `$zip`.
 pub(super) fn zip(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let Bson::Array(inputs) = argument(name, operand, "inputs")? else {
-        return Err(StoreError::new(
-            34461,
-            "inputs must be an array of expressions",
-        ));
-    };
+    let inputs = argument(name, operand, "inputs")?.as_array();
+    let inputs = inputs.map_or(&[][..], Vec::as_slice);
     let is_long = is_set(operand, "useLongestLength");
     let defaults = operand.as_document().and_then(|d| d.get("defaults"));
-    let defaults = match defaults {
-        None => Vec::new(),
-        Some(Bson::Array(_)) if !is_long => {
-            let text = "cannot specify defaults unless useLongestLength is true";
-            return Err(StoreError::new(34466, text));
-        }
-        Some(Bson::Array(items)) if items.len() != inputs.len() => {
-            let text = "defaults and inputs must have the same length";
-            return Err(StoreError::new(34467, text));
-        }
-        Some(Bson::Array(items)) => {
-            let values = items
-                .iter()
-                .map(|item| Ok(null_if_missing(eval(item, scope)?)));
-            values.collect::<Answer<Vec<_>>>()?
-        }
-        Some(_) => {
-            return Err(StoreError::new(
-                34462,
-                "defaults must be an array of expressions",
-            ));
-        }
-    };
+    let defaults = defaults.and_then(Bson::as_array);
+    let defaults = defaults.map_or(&[][..], Vec::as_slice).iter();
+    let defaults = defaults.map(|item| Ok(null_if_missing(eval(item, scope)?)));
+    let defaults = defaults.collect::<Answer<Vec<_>>>()?;
     let mut lists = Vec::new();
     for input in inputs {
         match eval(input, scope)? {
