@@ -7,6 +7,7 @@ mod forms;
 mod indexes;
 mod keys;
 mod limits;
+mod numbers;
 mod operands;
 mod validation;
 #[cfg(not(feature = "collation"))]

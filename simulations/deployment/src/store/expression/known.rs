@@ -203,8 +203,10 @@ const OPERATORS: &[(&str, Form)] = &[
 ];
 
 /// The names of the operators of expressions.
+#[cfg(test)]
 pub(crate) const KNOWN: &[&str] = &names();
 
+#[cfg(test)]
 const fn names() -> [&'static str; OPERATORS.len()] {
     let mut names = [""; OPERATORS.len()];
     let mut place = 0;

@@ -8,6 +8,7 @@ mod control;
 mod dates;
 mod format;
 mod free_dates;
+mod functions;
 mod known;
 mod math;
 mod named;
@@ -16,6 +17,7 @@ mod operators;
 mod selection;
 mod sets;
 mod strings;
+mod summary;
 mod values;
 
 use std::cell::{Cell, RefCell};
@@ -34,9 +36,10 @@ use super::{number, size};
 
 pub(crate) use check::{check, check_variable_name};
 pub(crate) use collections::slice;
+#[cfg(test)]
 pub(crate) use known::KNOWN;
-pub(crate) use math::summary;
 pub(crate) use selection::of_group;
+pub(crate) use summary::summary;
 pub(crate) use values::truthy;
 
 /// The result of an expression: a value, or `None` if the value is missing.

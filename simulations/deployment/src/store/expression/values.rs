@@ -5,6 +5,7 @@ use bson::{Bson, DateTime};
 use super::calendar::Local;
 use super::format::{self, ISO_FORMAT, Zone};
 
+use crate::store::decimal::Decimal;
 use crate::store::error::StoreError;
 use crate::store::number;
 use crate::store::order::type_name;
@@ -14,7 +15,7 @@ pub(crate) fn truthy(value: &Bson) -> bool {
     match value {
         Bson::Boolean(b) => *b,
         Bson::Null | Bson::Undefined => false,
-        other if number::is_number(other) => number::as_double(other) != Some(0.0),
+        other if number::is_number(other) => !number::is_zero(other),
         _ => true,
     }
 }
@@ -56,11 +57,9 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("double", other) => number::as_double(other)
             .map(Bson::Double)
             .ok_or_else(unsupported),
-        ("decimal", Bson::Decimal128(_)) => Ok(value.clone()),
-        ("decimal", Bson::Double(n)) => Ok(number::decimal(*n)),
-        ("decimal", Bson::Int32(_) | Bson::Int64(_)) => {
-            number::add(&number::decimal(0.0), value).ok_or_else(unsupported)
-        }
+        ("decimal", other) => Decimal::of(other)
+            .map(|number| number.to_bson())
+            .ok_or_else(unsupported),
         ("date", Bson::DateTime(_)) => Ok(value.clone()),
         ("date", Bson::ObjectId(id)) => Ok(Bson::DateTime(id.timestamp())),
         ("date", Bson::Timestamp(t)) => Ok(Bson::DateTime(DateTime::from_millis(
