@@ -19,8 +19,9 @@ const LIMIT: u128 = 10_u128.pow(34);
 /// The number of bits of the coefficient in the encoding.
 const COEFFICIENT_BITS: u32 = 113;
 
-/// The digits of intermediate results, so that the last of 34 digits is rounded correctly.
-pub(super) const WORKING_DIGITS: usize = 60;
+/// The digits of intermediate results, so that the last of 34 digits is rounded correctly, also in
+/// logarithms of numbers near 1.
+pub(super) const WORKING_DIGITS: usize = 90;
 
 /// A decimal128.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -313,17 +314,6 @@ impl Decimal {
             quantum: power,
         })
     }
-
-    /// Takes the sign of the value.
-    pub(super) fn signed(self) -> Self {
-        match self {
-            Self::Finite(finite) => Self::Finite(Finite {
-                negative: finite.value.negative,
-                ..finite
-            }),
-            other => other,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -352,6 +342,7 @@ mod tests {
             (d("2.5").add(&d("-0.5")), "2.0"),
             (d("2.5").multiply(&d("2")), "5.0"),
             (d("-1.10").absolute(), "1.10"),
+            (d("9E-2752").add(&d("0")), "9E-2752"),
             (d("Infinity").add(&d("-Infinity")), "NaN"),
             (
                 d("1.000000000000000000000000000000001").add(&d("1")),

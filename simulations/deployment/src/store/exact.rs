@@ -81,10 +81,13 @@ impl Exact {
 
     pub(super) fn add(&self, other: &Self) -> Self {
         let last = |e: &Self| e.exponent - i64::try_from(e.digits.len()).unwrap_or(0);
-        if self.digits.is_empty() || other.exponent - self.exponent > 80 {
+        // A number that is much smaller does not change the digits of a result.
+        let much = 80;
+        let (is_zero, other_is_zero) = (self.is_zero(), other.is_zero());
+        if is_zero || !other_is_zero && other.exponent - self.exponent > much {
             return other.clone();
         }
-        if other.digits.is_empty() || self.exponent - other.exponent > 80 {
+        if other_is_zero || self.exponent - other.exponent > much {
             return self.clone();
         }
         let floor = last(self).min(last(other));

@@ -23,21 +23,38 @@ impl Decimal {
 
     pub(crate) fn exponential(&self) -> Self {
         match self {
-            Self::Finite(a) if a.value.to_double() > 14_200.0 => Self::Infinite { negative: false },
-            Self::Finite(a) if a.value.to_double() < -14_300.0 => {
-                Self::finite(Exact::of(false, 0, 0), false, LEAST_POWER)
-            }
-            Self::Finite(a) => Self::finite(exponential(&a.value), false, 0),
+            Self::Finite(a) => Self::exponential_of(&a.value),
             Self::Infinite { negative: true } => Self::ZERO,
             other => other.clone(),
         }
+    }
+
+    fn exponential_of(value: &Exact) -> Self {
+        match value.to_double() {
+            0.0 => Self::of_integer(1),
+            large if large > 14_200.0 => Self::Infinite { negative: false },
+            small if small < -14_300.0 => Self::of_series(Exact::of(false, 0, 0)),
+            _ => Self::of_series(exponential(value)),
+        }
+    }
+
+    /// Returns the result of a series, which has 34 digits because it is never exact.
+    fn of_series(value: Exact) -> Self {
+        let negative = value.negative;
+        Self::finite(value, negative, LEAST_POWER)
     }
 
     /// Returns the natural logarithm of a positive number.
     pub(crate) fn logarithm(&self) -> Self {
         match self {
             Self::Finite(a) if !a.value.is_zero() && !a.negative => {
-                Self::finite(logarithm(&a.value), false, 0).signed()
+                let value = logarithm(&a.value);
+                let is_one = value.is_zero();
+                if is_one {
+                    Self::ZERO
+                } else {
+                    Self::of_series(value)
+                }
             }
             Self::Infinite { negative: false } => self.clone(),
             _ => Self::NotANumber,
@@ -52,7 +69,7 @@ impl Decimal {
             }
             Self::Finite(a) if !a.value.is_zero() && !a.negative => {
                 let quotient = logarithm(&a.value).divide(&Exact::parse(LN_10), WORKING_DIGITS);
-                Self::finite(quotient, false, 0).signed()
+                Self::of_series(quotient)
             }
             other => other.logarithm(),
         }
@@ -90,8 +107,7 @@ impl Decimal {
         let small = b.value.to_integer().filter(|n| n.abs() <= MAX_REPEATED);
         let Some(small) = small else {
             let exponent = cut(logarithm(&base).multiply(&b.value));
-            let power = Self::finite(exponent, false, 0).signed().exponential();
-            return power.with_sign(negative);
+            return Self::exponential_of(&exponent).with_sign(negative);
         };
         let mut result = Exact::of(false, 1, 0);
         let mut left = small.unsigned_abs();
@@ -164,8 +180,8 @@ fn exponential(value: &Exact) -> Exact {
     sum
 }
 
-/// Returns the natural logarithm of a positive number. The logarithm of a double is corrected once,
-/// which triples its digits.
+/// Returns the natural logarithm of a positive number. The logarithm of a double is corrected twice,
+/// and each time has three times as many digits.
 fn logarithm(value: &Exact) -> Exact {
     let mut near = value.clone();
     near.exponent = 0;
@@ -173,15 +189,16 @@ fn logarithm(value: &Exact) -> Exact {
         near.exponent = 1;
     }
     let tens = value.exponent - near.exponent;
-    let start = Exact::parse(&format!("{:e}", near.to_double().ln()));
-    let power = exponential(&start);
-    let difference = near.add(&power.negated());
-    let sum = near.add(&power);
-    let correction = difference
-        .divide(&sum, WORKING_DIGITS)
-        .multiply(&Exact::of(false, 2, 0));
+    let mut logarithm = Exact::parse(&format!("{:e}", near.to_double().ln()));
+    for _ in 0..2 {
+        let power = exponential(&logarithm);
+        let (difference, sum) = (near.add(&power.negated()), near.add(&power));
+        let quotient = difference.divide(&sum, WORKING_DIGITS);
+        let correction = cut(quotient.multiply(&Exact::of(false, 2, 0)));
+        logarithm = cut(logarithm.add(&correction));
+    }
     let shift = Exact::parse(LN_10).multiply(&Exact::of(tens < 0, tens.unsigned_abs().into(), 0));
-    cut(start.add(&cut(correction)).add(&shift))
+    cut(logarithm.add(&shift))
 }
 
 #[cfg(test)]
@@ -214,6 +231,18 @@ mod tests {
             (d("0").exponential(), "1"),
             (d("2.5").logarithm(), "0.9162907318741550651835272117680111"),
             (d("1").logarithm(), "0"),
+            (
+                d("1.000000000000000078").logarithm(),
+                "7.799999999999999695800000000000016E-17",
+            ),
+            (
+                d("1.00000000000000000000000000044").logarithm(),
+                "4.399999999999999999999999999032000E-28",
+            ),
+            (
+                d("29.39812734491141").power(&d("3.447740114002169")),
+                "115447.5219837662505044381009913057",
+            ),
             (
                 d("2").logarithm_10(),
                 "0.3010299956639811952137388947244930",

@@ -2,7 +2,7 @@
 
 use bson::Bson;
 
-use super::math::{charge, decimal, is_positive};
+use super::math::{DECIMAL, SERIES, charge, decimal, is_positive};
 use super::operators::{exactly, is_null, list, null_if_missing};
 use super::{Evaluated, Scope, numeric};
 use crate::store::decimal::Decimal;
@@ -20,7 +20,7 @@ pub(super) fn function(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         return Ok(Some(Bson::Null));
     };
     let is_series = matches!(name, "$sqrt" | "$exp" | "$ln" | "$log10");
-    charge([&value], is_series, scope)?;
+    charge([&value], if is_series { SERIES } else { DECIMAL }, scope)?;
     check_domain(name, &value)?;
     let x = number::as_double(&value).unwrap_or(f64::NAN);
     Ok(Some(match &value {
@@ -93,7 +93,7 @@ fn round(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         Some(places) if is_null(&places) => return Ok(Some(Bson::Null)),
         Some(places) => precision(name, &null_if_missing(places))?,
     };
-    charge([&value], false, scope)?;
+    charge([&value], DECIMAL, scope)?;
     let rounding = match name {
         "$round" => Rounding::HalfEven,
         _ => Rounding::TowardZero,
@@ -182,7 +182,7 @@ pub(super) fn trigonometry(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
     let Some(value) = numeric(name, value)? else {
         return Ok(Some(Bson::Null));
     };
-    let is_decimal = charge([&value], false, scope)?;
+    let is_decimal = charge([&value], DECIMAL, scope)?;
     let factor = match name {
         "$degreesToRadians" => RADIANS.parse(),
         _ => DEGREES.parse(),

@@ -10,24 +10,22 @@ use crate::store::error::StoreError;
 use crate::store::order::{display, type_name};
 use crate::store::{Answer, number};
 
-/// The steps of one operation on decimals.
-const STEPS_OF_DECIMAL: u64 = 16;
+/// The steps of an operation on decimals.
+pub(super) const DECIMAL: u64 = 16;
 
 /// The steps of a logarithm, a power or a root of a decimal.
-const STEPS_OF_SERIES: u64 = 2000;
+pub(super) const SERIES: u64 = 10_000;
 
-/// Counts the steps of an operation, which are many if it computes with decimals.
+/// The steps of a quotient or a remainder of decimals.
+const QUOTIENT: u64 = 200;
+
+/// Counts the steps of an operation if it computes with decimals. Returns whether it does.
 pub(super) fn charge<'a>(
     values: impl IntoIterator<Item = &'a Bson>,
-    is_series: bool,
+    steps: u64,
     scope: &Scope<'_>,
 ) -> Answer<bool> {
     let is_decimal = values.into_iter().any(number::is_decimal);
-    let steps = if is_series {
-        STEPS_OF_SERIES
-    } else {
-        STEPS_OF_DECIMAL
-    };
     scope
         .context
         .budget
@@ -59,8 +57,12 @@ pub(super) fn arithmetic(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evalu
     if !number::is_number(&a) || !number::is_number(&b) {
         return Err(wrong_operands(name, &a, &b));
     }
-    let is_series = matches!(name, "$log" | "$pow");
-    let is_decimal = charge([&a, &b], is_series, scope)?;
+    let steps = match name {
+        "$log" | "$pow" => SERIES,
+        "$divide" | "$mod" => QUOTIENT,
+        _ => DECIMAL,
+    };
+    let is_decimal = charge([&a, &b], steps, scope)?;
     let double = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
     match name {
         "$subtract" => Ok(Some(number::subtract(&a, &b).unwrap_or_else(|| {
@@ -106,7 +108,7 @@ fn sum(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
             }
             value => numeric_operand(name, value.as_ref())?,
         };
-        charge([&total, value], false, scope)?;
+        charge([&total, value], DECIMAL, scope)?;
         let both = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
         // A result that is no int64 is a double.
         total = match name {
