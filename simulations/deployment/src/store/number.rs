@@ -2,20 +2,11 @@
 //! promotion.
 
 use std::cmp::Ordering;
-use std::str::FromStr;
 
-use bson::{Bson, Decimal128};
+use bson::Bson;
 
-/// The number of significant digits of a decimal128.
-const DECIMAL_DIGITS: usize = 34;
-
-/// An exact decimal: `0.DIGITS * 10^exponent`, without leading or trailing zeros.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Exact {
-    negative: bool,
-    digits: Vec<u8>,
-    exponent: i64,
-}
+use super::decimal::Decimal;
+use super::exact::{Exact, Rounding};
 
 /// The value of a number, for comparison. NaN and the infinities have no digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,198 +15,6 @@ enum Value {
     NegativeInfinity,
     Finite(Exact),
     PositiveInfinity,
-}
-
-impl Exact {
-    /// Parses a decimal number such as `-12.5E+3`.
-    fn parse(text: &str) -> Self {
-        let (negative, text) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        let power: i64 = power.parse().unwrap_or(0);
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits: Vec<u8> = whole
-            .bytes()
-            .chain(fraction.bytes())
-            .map(|b| b - b'0')
-            .collect();
-        let exponent = power + i64::try_from(whole.len()).unwrap_or(0);
-        Self {
-            negative,
-            digits,
-            exponent,
-        }
-        .trimmed()
-    }
-
-    fn trimmed(mut self) -> Self {
-        let zeros = self.digits.iter().take_while(|d| **d == 0).count();
-        self.digits.drain(..zeros);
-        self.exponent -= i64::try_from(zeros).unwrap_or(0);
-        while self.digits.last() == Some(&0) {
-            self.digits.pop();
-        }
-        if self.digits.is_empty() {
-            self.exponent = 0;
-            self.negative = false;
-        }
-        self
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        let sign = |e: &Self| match (e.digits.is_empty(), e.negative) {
-            (true, _) => 0,
-            (false, true) => -1,
-            (false, false) => 1,
-        };
-        sign(self).cmp(&sign(other)).then_with(|| {
-            let size = self.exponent.cmp(&other.exponent);
-            let size = size.then_with(|| self.digits.cmp(&other.digits));
-            if self.negative { size.reverse() } else { size }
-        })
-    }
-
-    /// Returns the digits, extended with zeros so that the last digit has the weight `10^floor`.
-    fn aligned(&self, floor: i64) -> Vec<u8> {
-        let wanted = usize::try_from((self.exponent - floor).max(0)).unwrap_or(0);
-        let mut digits = self.digits.clone();
-        digits.resize(wanted.max(digits.len()), 0);
-        digits
-    }
-
-    fn add(&self, other: &Self) -> Self {
-        let last = |e: &Self| e.exponent - i64::try_from(e.digits.len()).unwrap_or(0);
-        if self.digits.is_empty() || other.exponent - self.exponent > 80 {
-            return other.clone();
-        }
-        if other.digits.is_empty() || self.exponent - other.exponent > 80 {
-            return self.clone();
-        }
-        let floor = last(self).min(last(other));
-        let (mut a, mut b) = (self.aligned(floor), other.aligned(floor));
-        let length = a.len().max(b.len()) + 1;
-        for digits in [&mut a, &mut b] {
-            let padding = length - digits.len();
-            digits.splice(0..0, std::iter::repeat_n(0, padding));
-        }
-        let exponent = floor + i64::try_from(length).unwrap_or(0);
-        if self.negative == other.negative {
-            add_digits(&mut a, &b);
-            return Self {
-                negative: self.negative,
-                digits: a,
-                exponent,
-            }
-            .trimmed();
-        }
-        if a >= b {
-            subtract_digits(&mut a, &b);
-            Self {
-                negative: self.negative,
-                digits: a,
-                exponent,
-            }
-            .trimmed()
-        } else {
-            subtract_digits(&mut b, &a);
-            Self {
-                negative: other.negative,
-                digits: b,
-                exponent,
-            }
-            .trimmed()
-        }
-    }
-
-    fn multiply(&self, other: &Self) -> Self {
-        let mut sums = vec![0u32; self.digits.len() + other.digits.len()];
-        for (i, a) in self.digits.iter().enumerate() {
-            for (j, b) in other.digits.iter().enumerate() {
-                sums[i + j + 1] += u32::from(*a) * u32::from(*b);
-            }
-        }
-        for i in (1..sums.len()).rev() {
-            sums[i - 1] += sums[i] / 10;
-            sums[i] %= 10;
-        }
-        Self {
-            negative: self.negative != other.negative,
-            digits: sums
-                .into_iter()
-                .map(|d| u8::try_from(d).unwrap_or(9))
-                .collect(),
-            exponent: self.exponent + other.exponent,
-        }
-        .trimmed()
-    }
-
-    /// Rounds to `places` digits, half to even, which is the default of IEEE 754.
-    fn rounded(mut self, places: usize) -> Self {
-        if self.digits.len() <= places {
-            return self;
-        }
-        let rest = self.digits.split_off(places);
-        let half = rest[0].cmp(&5).then(if rest.len() > 1 {
-            Ordering::Greater
-        } else {
-            Ordering::Equal
-        });
-        let odd = self.digits.last().is_some_and(|d| d % 2 == 1);
-        if half == Ordering::Greater || (half == Ordering::Equal && odd) {
-            self.digits.insert(0, 0);
-            self.exponent += 1;
-            let mut one = vec![0; self.digits.len()];
-            if let Some(last) = one.last_mut() {
-                *last = 1;
-            }
-            add_digits(&mut self.digits, &one);
-        }
-        self.trimmed()
-    }
-
-    fn to_decimal(&self) -> Bson {
-        let rounded = self.clone().rounded(DECIMAL_DIGITS);
-        let mut text = String::new();
-        if rounded.negative {
-            text.push('-');
-        }
-        if rounded.digits.is_empty() {
-            text.push('0');
-        }
-        text.extend(rounded.digits.iter().map(|d| char::from(b'0' + d)));
-        let power = rounded.exponent - i64::try_from(rounded.digits.len()).unwrap_or(0);
-        // Small integers keep their plain form, such as 20 instead of 2E+1.
-        if (0..=6).contains(&power) && rounded.exponent <= 34 {
-            text.extend(std::iter::repeat_n(
-                '0',
-                usize::try_from(power).unwrap_or(0),
-            ));
-        } else if power != 0 {
-            text.push_str(&format!("E{power:+}"));
-        }
-        Decimal128::from_str(&text).map_or(Bson::Null, Bson::Decimal128)
-    }
-}
-
-fn add_digits(a: &mut [u8], b: &[u8]) {
-    let mut carry = 0;
-    for (a, b) in a.iter_mut().zip(b).rev() {
-        let sum = *a + b + carry;
-        *a = sum % 10;
-        carry = sum / 10;
-    }
-}
-
-/// Subtracts `b` from `a`. Both have the same length, and `b` is not larger.
-fn subtract_digits(a: &mut [u8], b: &[u8]) {
-    let mut borrow = 0;
-    for (a, b) in a.iter_mut().zip(b).rev() {
-        let (top, bottom) = (*a + 10, b + borrow);
-        *a = (top - bottom) % 10;
-        borrow = u8::from(top - bottom < 10);
-    }
 }
 
 fn value(number: &Bson) -> Option<Value> {
@@ -227,20 +26,12 @@ fn value(number: &Bson) -> Option<Value> {
         Bson::Double(n) if n.is_infinite() => Value::NegativeInfinity,
         // A double has at most 767 significant digits, so that this text is exact.
         Bson::Double(n) => Value::Finite(Exact::parse(&format!("{n:.766e}"))),
-        Bson::Decimal128(n) => {
-            let text = n.to_string();
-            match text.as_str() {
-                "Infinity" | "inf" => Value::PositiveInfinity,
-                "-Infinity" | "-inf" => Value::NegativeInfinity,
-                _ if text
-                    .trim_start_matches('-')
-                    .starts_with(|c: char| c.is_ascii_digit()) =>
-                {
-                    Value::Finite(Exact::parse(&text))
-                }
-                _ => Value::NotANumber,
-            }
-        }
+        Bson::Decimal128(n) => match Decimal::of_decimal(*n) {
+            Decimal::NotANumber => Value::NotANumber,
+            Decimal::Infinite { negative: true } => Value::NegativeInfinity,
+            Decimal::Infinite { negative: false } => Value::PositiveInfinity,
+            Decimal::Finite(finite) => Value::Finite(finite.value),
+        },
         _ => return None,
     })
 }
@@ -316,13 +107,13 @@ fn whole(value: &Bson) -> Option<i64> {
 }
 
 /// Returns a number as an integer. Returns `None` if the value is not a number, has a fraction or
-/// is too large. A decimal128 is converted through a double, so that its low digits can be lost.
+/// is too large.
 pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     match value {
-        Bson::Decimal128(n) => {
-            let n: f64 = n.to_string().parse().ok()?;
-            as_integer(&Bson::Double(n))
-        }
+        Bson::Decimal128(n) => match Decimal::of_decimal(*n) {
+            Decimal::Finite(finite) => finite.value.to_integer(),
+            _ => None,
+        },
         Bson::Double(n) => {
             (n.fract() == 0.0 && n.abs() < 9_223_372_036_854_775_808.0).then_some(*n as i64)
         }
@@ -330,14 +121,37 @@ pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     }
 }
 
+/// Returns a number as an integer of 32 bits. Returns `None` if the value is not a number, has a
+/// fraction or is too large.
+pub(crate) fn as_int32(value: &Bson) -> Option<i32> {
+    as_integer(value).and_then(|whole| i32::try_from(whole).ok())
+}
+
 /// Returns a number as an integer, without its fraction. Returns `None` if the value is not a
 /// number or is too large.
 pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     match value {
-        Bson::Double(_) | Bson::Decimal128(_) => {
-            as_integer(&Bson::Double(as_double(value)?.trunc()))
-        }
+        Bson::Double(n) => as_integer(&Bson::Double(n.trunc())),
+        Bson::Decimal128(n) => match Decimal::of_decimal(*n) {
+            Decimal::Finite(finite) => {
+                let whole = finite.value.exponent;
+                finite
+                    .value
+                    .rounded(whole, Rounding::TowardZero)
+                    .to_integer()
+            }
+            _ => None,
+        },
         _ => whole(value),
+    }
+}
+
+/// True for the zeros of all numeric types.
+pub(crate) fn is_zero(value: &Bson) -> bool {
+    match value {
+        Bson::Double(n) => *n == 0.0,
+        Bson::Decimal128(n) => Decimal::of_decimal(*n).is_zero(),
+        _ => whole(value) == Some(0),
     }
 }
 
@@ -352,41 +166,44 @@ pub(crate) fn as_double(value: &Bson) -> Option<f64> {
 
 /// Converts a double to the decimal128 with the fewest digits that identify the double.
 pub(crate) fn decimal(number: f64) -> Bson {
-    let text = match number {
-        n if n.is_nan() => "NaN".to_owned(),
-        n if n.is_infinite() => if n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned(),
-        n => return Exact::parse(&format!("{n:e}")).to_decimal(),
-    };
-    Decimal128::from_str(&text).map_or(Bson::Null, Bson::Decimal128)
+    Decimal::shortest(number).to_bson()
 }
 
 /// Adds two numbers. An int32 that overflows becomes an int64. If an int64 overflows, or if an
 /// operand is not a number, the result is `None`.
 pub(crate) fn add(a: &Bson, b: &Bson) -> Option<Bson> {
-    arithmetic(a, b, i64::checked_add, |a, b| a + b, Exact::add)
+    arithmetic(a, b, i64::checked_add, |a, b| a + b, Decimal::add)
+}
+
+/// Adds two numbers as [`add`] does, but takes all digits of a double that is added to a
+/// decimal128.
+pub(crate) fn add_all_digits(a: &Bson, b: &Bson) -> Option<Bson> {
+    let exact = |number: &Bson| match number {
+        Bson::Double(n) => Some(Decimal::all_digits(*n)),
+        other => Decimal::of(other),
+    };
+    match is_decimal(a) || is_decimal(b) {
+        true => Some(exact(a)?.add(&exact(b)?).to_bson()),
+        false => add(a, b),
+    }
 }
 
 /// Multiplies two numbers. An int32 that overflows becomes an int64. If an int64 overflows, or if
 /// an operand is not a number, the result is `None`.
 pub(crate) fn multiply(a: &Bson, b: &Bson) -> Option<Bson> {
-    arithmetic(a, b, i64::checked_mul, |a, b| a * b, Exact::multiply)
+    arithmetic(a, b, i64::checked_mul, |a, b| a * b, Decimal::multiply)
 }
 
 /// Subtracts `b` from `a`. An int32 that overflows becomes an int64. If an int64 overflows, or if
 /// an operand is not a number, the result is `None`.
 pub(crate) fn subtract(a: &Bson, b: &Bson) -> Option<Bson> {
-    arithmetic(
-        a,
-        b,
-        i64::checked_sub,
-        |a, b| a - b,
-        |a, b| {
-            a.add(&Exact {
-                negative: !b.negative,
-                ..b.clone()
-            })
-        },
-    )
+    let decimals = |a: &Decimal, b: &Decimal| a.add(&b.negated());
+    arithmetic(a, b, i64::checked_sub, |a, b| a - b, decimals)
+}
+
+/// True for a decimal128.
+pub(crate) fn is_decimal(value: &Bson) -> bool {
+    matches!(value, Bson::Decimal128(_))
 }
 
 fn arithmetic(
@@ -394,13 +211,10 @@ fn arithmetic(
     b: &Bson,
     integers: fn(i64, i64) -> Option<i64>,
     doubles: fn(f64, f64) -> f64,
-    decimals: fn(&Exact, &Exact) -> Exact,
+    decimals: fn(&Decimal, &Decimal) -> Decimal,
 ) -> Option<Bson> {
-    if matches!(a, Bson::Decimal128(_)) || matches!(b, Bson::Decimal128(_)) {
-        return match (value(a)?, value(b)?) {
-            (Value::Finite(a), Value::Finite(b)) => Some(decimals(&a, &b).to_decimal()),
-            _ => Some(decimal(doubles(as_double(a)?, as_double(b)?))),
-        };
+    if is_decimal(a) || is_decimal(b) {
+        return Some(decimals(&Decimal::of(a)?, &Decimal::of(b)?).to_bson());
     }
     let (Some(x), Some(y)) = (whole(a), whole(b)) else {
         return Some(Bson::Double(doubles(as_double(a)?, as_double(b)?)));
@@ -468,7 +282,12 @@ mod tests {
             (add(&dec("0.1"), &dec("0.2")), dec("0.3")),
             (add(&dec("-5"), &Bson::Int32(3)), dec("-2")),
             (subtract(&dec("1"), &dec("0.9")), dec("0.1")),
-            (multiply(&dec("1.5"), &Bson::Int32(4)), dec("6")),
+            (multiply(&dec("1.5"), &Bson::Int32(4)), dec("6.0")),
+            (add(&dec("1.50"), &Bson::Int32(1)), dec("2.50")),
+            (
+                add(&dec("2.5"), &Bson::Double(2.0)),
+                dec("4.50000000000000"),
+            ),
             (
                 multiply(&Bson::Int32(65536), &Bson::Int32(65536)),
                 Bson::Int64(4_294_967_296),

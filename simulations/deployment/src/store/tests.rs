@@ -1,10 +1,14 @@
 mod changes;
 #[cfg(feature = "collation")]
 mod collation;
+mod conversions;
 mod expressions;
+mod forms;
 mod indexes;
 mod keys;
 mod limits;
+mod numbers;
+mod operands;
 mod validation;
 #[cfg(not(feature = "collation"))]
 mod without_collation;

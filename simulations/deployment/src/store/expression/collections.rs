@@ -1,14 +1,14 @@
-//! Expressions on arrays and documents.
+//! Expressions on arrays.
 
-use bson::{Bson, Document};
+use bson::Bson;
 
-use super::operators::{argument, exactly, is_null, list, null_if_missing};
+use super::operators::{bounds_of_search, exactly, is_null, list};
 use super::selection::{of_array, sort_array};
 use super::sets::{combine, compare_sets, kind_of, zip};
-use super::{Evaluated, Scope, evaluate as eval};
+use super::{Evaluated, Scope};
 use crate::store::error::StoreError;
-use crate::store::order::type_name;
-use crate::store::{Answer, number, size};
+use crate::store::order::display;
+use crate::store::{Answer, number};
 
 pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     match name {
@@ -31,6 +31,9 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
         }
         _ => {}
     }
+    if matches!(name, "$slice" | "$arrayElemAt") && values.get(1).is_none_or(is_null) {
+        return Ok(Some(Bson::Null));
+    }
     let Some(items) = array_operand(name, first)? else {
         return Ok(Some(Bson::Null));
     };
@@ -39,63 +42,114 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     {
         scope.context.budget.charge_copies(array, 1)?;
     }
-    let number_at = |i: usize| {
-        values
-            .get(i)
-            .and_then(Option::as_ref)
-            .and_then(number::truncated)
-    };
     Ok(match name {
         "$size" => Some(Bson::Int32(i32::try_from(items.len()).unwrap_or(i32::MAX))),
         "$first" => items.first().cloned(),
         "$last" => items.last().cloned(),
         "$reverseArray" => Some(Bson::Array(items.iter().rev().cloned().collect())),
-        "$arrayElemAt" => {
-            let place = number_at(1).unwrap_or(0);
-            let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
-            let place = if place < 0 { place + length } else { place };
-            usize::try_from(place)
-                .ok()
-                .and_then(|i| items.get(i).cloned())
-        }
-        "$slice" => {
-            let (skip, take) = match (number_at(1), number_at(2)) {
-                (Some(skip), Some(take)) => (Some(skip), take),
-                (take, _) => (None, take.unwrap_or(0)),
-            };
-            Some(Bson::Array(slice(items, skip, take)))
-        }
-        _ => {
-            let wanted = values.get(1).and_then(Option::as_ref);
-            let wanted = wanted.unwrap_or(&Bson::Null);
-            let place = items
-                .iter()
-                .position(|item| scope.context.equal(item, wanted));
-            Some(Bson::Int32(
-                place.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1),
-            ))
-        }
+        "$arrayElemAt" => return element(items, values.get(1)),
+        "$slice" => return part(items, &values),
+        _ => return index_of(items, &values, scope),
     })
 }
 
 /// Returns the array that an operator works on, or `None` if the operand is null or missing. Any
 /// other type is an error. For `$size`, null and missing are errors as well.
 fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a Vec<Bson>>> {
+    let kind = match value {
+        Some(Bson::Array(items)) => return Ok(Some(items)),
+        None | Some(Bson::Null | Bson::Undefined) if name != "$size" => return Ok(None),
+        value => kind_of(value),
+    };
+    let (code, text) = match name {
+        "$size" | "$reverseArray" => (
+            if name == "$size" { 17124 } else { 34435 },
+            format!("The argument to {name} must be an array, but was of type: {kind}"),
+        ),
+        "$slice" => (
+            28724,
+            format!("First argument to $slice must be an array, but is of type: {kind}"),
+        ),
+        "$indexOfArray" => (
+            40090,
+            format!("$indexOfArray requires an array as a first argument, found: {kind}"),
+        ),
+        "$arrayElemAt" => (
+            28689,
+            format!("$arrayElemAt's first argument must be an array, but is {kind}"),
+        ),
+        _ => (
+            28689,
+            format!("{name}'s argument must be an array, but is {kind}"),
+        ),
+    };
+    Err(StoreError::new(code, text))
+}
+
+/// Returns an operand that must be a whole number of 32 bits. `codes` are the codes of the errors
+/// for a value that is no number, and for a number that is not whole or too large.
+fn int32(value: Option<&Option<Bson>>, what: &str, codes: [i32; 2]) -> Answer<i64> {
+    let value = value.and_then(Option::as_ref);
     match value {
-        Some(Bson::Array(items)) => Ok(Some(items)),
-        _ if name == "$size" => {
-            let kind = kind_of(value);
-            let message =
-                format!("The argument to $size must be an array, but was of type: {kind}");
-            Err(StoreError::new(17124, message))
+        Some(value) if number::is_number(value) => {
+            number::as_int32(value).map(i64::from).ok_or_else(|| {
+                let shown = display(value);
+                let text =
+                    format!("{what} that can be represented as a 32-bit integer, found: {shown}");
+                StoreError::new(codes[1], text)
+            })
         }
-        None | Some(Bson::Null | Bson::Undefined) => Ok(None),
-        Some(other) => {
-            let kind = type_name(other);
-            let message = format!("{name}'s argument must be an array, but is {kind}");
-            Err(StoreError::new(28689, message))
+        other => {
+            let kind = kind_of(other);
+            let text = format!("{what} that is a number, found a value of type: {kind}");
+            Err(StoreError::new(codes[0], text))
         }
     }
+}
+
+/// Evaluates `$arrayElemAt`.
+fn element(items: &[Bson], place: Option<&Option<Bson>>) -> Evaluated {
+    let what = "$arrayElemAt requires a second argument";
+    let place = int32(place, what, [28690, 28691])?;
+    let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    let place = if place < 0 { place + length } else { place };
+    let place = usize::try_from(place).ok();
+    Ok(place.and_then(|place| items.get(place).cloned()))
+}
+
+/// Evaluates `$slice`.
+fn part(items: &[Bson], values: &[Option<Bson>]) -> Evaluated {
+    let second = int32(
+        values.get(1),
+        "$slice requires a second argument",
+        [28725, 28726],
+    )?;
+    let Some(third) = values.get(2) else {
+        return Ok(Some(Bson::Array(slice(items, None, second))));
+    };
+    if is_null(third) {
+        return Ok(Some(Bson::Null));
+    }
+    let what = "$slice requires a third argument";
+    let count = int32(Some(third), what, [28727, 28728])?;
+    if count <= 0 {
+        let text = format!("Third argument to $slice must be positive: {count}");
+        return Err(StoreError::new(28729, text));
+    }
+    Ok(Some(Bson::Array(slice(items, Some(second), count))))
+}
+
+/// Evaluates `$indexOfArray`.
+fn index_of(items: &[Bson], values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
+    let (start, end) = bounds_of_search("$indexOfArray", values)?;
+    // Undefined stands for a missing value, which no element equals.
+    let wanted = values.get(1).and_then(Option::as_ref);
+    let wanted = wanted.unwrap_or(&Bson::Undefined);
+    let inside = items.iter().enumerate().take(end.unwrap_or(usize::MAX));
+    let mut inside = inside.skip(start);
+    let place = inside.find(|(_, item)| scope.context.equal(item, wanted));
+    let place = place.and_then(|(place, _)| i32::try_from(place).ok());
+    Ok(Some(Bson::Int32(place.unwrap_or(-1))))
 }
 
 fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -107,7 +161,7 @@ fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         );
         return Err(StoreError::new(40081, message));
     };
-    let wanted = null_if_missing(wanted);
+    let wanted = wanted.unwrap_or(Bson::Undefined);
     Ok(Some(
         items
             .iter()
@@ -117,19 +171,23 @@ fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
 }
 
 fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
-    let read = |i: usize| {
-        let value = values.get(i).and_then(Option::as_ref);
-        value.and_then(number::truncated).map(i128::from)
+    let read = |place: usize, what: &str, codes: [i32; 2]| {
+        let what = format!("$range requires {what}");
+        int32(values.get(place), &what, codes).map(i128::from)
     };
-    let (start, end, step) = (read(0).unwrap_or(0), read(1).unwrap_or(0), read(2));
-    let step = step.unwrap_or(1);
+    let start = read(0, "a starting value", [34443, 34444])?;
+    let end = read(1, "an ending value", [34445, 34446])?;
+    let step = match values.len() {
+        0..=2 => 1,
+        _ => read(2, "a step value", [34447, 34448])?,
+    };
     if step == 0 {
         return Err(StoreError::new(
             34449,
             "$range requires a non-zero step value",
         ));
     }
-    // An i128 holds all differences and sums of the i64 operands.
+    // An i128 holds all differences and sums of the operands.
     let count = ((end - start) / step + 1).max(0);
     let bytes = usize::try_from(count).unwrap_or(usize::MAX);
     let bytes = bytes.saturating_mul(size_of::<Bson>());
@@ -161,137 +219,4 @@ pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
         .take(bound(count))
         .cloned()
         .collect()
-}
-
-fn get_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let (field, input) = match operand {
-        Bson::Document(d) if d.contains_key("field") => {
-            (argument(name, operand, "field")?, d.get("input"))
-        }
-        other => (other, None),
-    };
-    let input = input.map_or(Ok(None), |input| eval(input, scope).map(Some))?;
-    let field = eval(field, scope)?;
-    let field = field.as_ref().and_then(Bson::as_str).unwrap_or_default();
-    let from = match &input {
-        None => Some(scope.root),
-        Some(input) => input.as_ref().and_then(Bson::as_document),
-    };
-    from.and_then(|d| d.get(field))
-        .map_or(Ok(None), |value| scope.copy(value))
-}
-
-/// Evaluates `$setField` and `$unsetField`. A missing value, such as `$$REMOVE`, removes the field.
-fn set_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let Some(Bson::String(field)) = eval(argument(name, operand, "field")?, scope)? else {
-        let text = format!("{name} requires 'field' to evaluate to a constant string");
-        return Err(StoreError::new(4_161_107, text));
-    };
-    let value = match name {
-        "$setField" => eval(argument(name, operand, "value")?, scope)?,
-        _ => None,
-    };
-    match eval(argument(name, operand, "input")?, scope)? {
-        Some(Bson::Document(mut input)) => {
-            match value {
-                Some(value) => {
-                    input.insert(field, value);
-                }
-                None => {
-                    input.remove(field);
-                }
-            }
-            Ok(Some(Bson::Document(input)))
-        }
-        input if is_null(&input) => Ok(Some(Bson::Null)),
-        _ => {
-            let text = format!("{name} requires 'input' to evaluate to an object");
-            Err(StoreError::new(4_161_105, text))
-        }
-    }
-}
-
-/// Evaluates `$binarySize` and `$bsonSize`.
-fn encoded_size(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let [value] = exactly(name, operand, scope)?;
-    let bytes = match (name, &value) {
-        (_, value) if is_null(value) => return Ok(Some(Bson::Null)),
-        ("$binarySize", Some(Bson::String(text))) => text.len(),
-        ("$binarySize", Some(Bson::Binary(binary))) => binary.bytes.len(),
-        ("$bsonSize", Some(Bson::Document(document))) => size::of(document),
-        _ => {
-            let kind = kind_of(value.as_ref());
-            let (code, wanted) = match name {
-                "$binarySize" => (51276, "a string or BinData"),
-                _ => (31393, "an object"),
-            };
-            let text = format!("{name} requires {wanted}, found: {kind}");
-            return Err(StoreError::new(code, text));
-        }
-    };
-    Ok(Some(Bson::Int32(i32::try_from(bytes).unwrap_or(i32::MAX))))
-}
-
-pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    match name {
-        "$getField" => return get_field(name, operand, scope),
-        "$binarySize" | "$bsonSize" => return encoded_size(name, operand, scope),
-        "$setField" | "$unsetField" => return set_field(name, operand, scope),
-        _ => {}
-    }
-    let values = list(operand, scope)?;
-    match name {
-        "$mergeObjects" => {
-            let values = match values.as_slice() {
-                [Some(Bson::Array(items))] => items.iter().cloned().map(Some).collect(),
-                _ => values,
-            };
-            let mut merged = Document::new();
-            for value in values {
-                match value {
-                    Some(Bson::Document(document)) => merged.extend(document),
-                    value if is_null(&value) => {}
-                    _ => {
-                        let text = "$mergeObjects requires object inputs";
-                        return Err(StoreError::new(40400, text));
-                    }
-                }
-            }
-            Ok(Some(Bson::Document(merged)))
-        }
-        "$objectToArray" => Ok(Some(match values.into_iter().next().flatten() {
-            Some(Bson::Document(document)) => Bson::Array({
-                // Each field becomes a document of two fields.
-                let bytes = document.len().saturating_mul(4 * size_of::<Bson>());
-                scope.context.budget.charge(bytes)?;
-                document
-                    .into_iter()
-                    .map(|(k, v)| Bson::Document(bson::doc! { "k": k, "v": v }))
-                    .collect()
-            }),
-            _ => Bson::Null,
-        })),
-        _ => {
-            let Some(Bson::Array(items)) = eval(operand, scope)? else {
-                return Ok(Some(Bson::Null));
-            };
-            let mut document = Document::new();
-            for item in &items {
-                match item {
-                    Bson::Document(pair) => {
-                        if let (Ok(k), Some(v)) = (pair.get_str("k"), pair.get("v")) {
-                            document.insert(k, v.clone());
-                        }
-                    }
-                    Bson::Array(pair) => {
-                        if let [Bson::String(k), v] = pair.as_slice() {
-                            document.insert(k, v.clone());
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            Ok(Some(Bson::Document(document)))
-        }
-    }
 }

@@ -6,8 +6,8 @@ use super::operators::{argument, exactly, is_null, null_if_missing};
 use super::values::{convert, truthy};
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
-use crate::store::number;
-use crate::store::order::type_name;
+use crate::store::order::{display, type_name, type_of_number};
+use crate::store::{Answer, number};
 
 pub(super) fn control(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     match (name, operand) {
@@ -59,8 +59,7 @@ pub(super) fn control(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             let mut inner = scope.clone();
             if let Bson::Document(variables) = argument(name, operand, "vars")? {
                 for (variable, value) in variables {
-                    let value = null_if_missing(eval(value, scope)?);
-                    inner.bind(variable, value);
+                    inner.bind_optional(variable, eval(value, scope)?);
                 }
             }
             eval(argument(name, operand, "in")?, &inner)
@@ -76,7 +75,12 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         other => {
             let kind = other.as_ref().map_or("missing", type_name);
             let text = format!("input to {name} must be an array not {kind}");
-            return Err(StoreError::new(28651, text));
+            let code = match name {
+                "$map" => 16883,
+                "$filter" => 28651,
+                _ => 40080,
+            };
+            return Err(StoreError::new(code, text));
         }
     };
     let variable = operand
@@ -92,7 +96,7 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         let mut value = eval(argument(name, operand, "initialValue")?, scope)?;
         for item in items {
             inner.bind("this", item);
-            inner.bind("value", null_if_missing(value));
+            inner.bind_optional("value", value);
             value = eval(body, &inner)?;
             inner.unbind_to(outer);
             // The previous value is dropped, so that only the new one is charged.
@@ -103,6 +107,7 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         }
         return Ok(value);
     }
+    let most = filter_limit(name, operand, scope)?;
     let body = argument(name, operand, if name == "$map" { "in" } else { "cond" })?;
     let mut result = Vec::new();
     for item in items {
@@ -119,23 +124,47 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             if value.as_ref().is_some_and(truthy) {
                 result.push(item);
             }
+            if result.len() >= most {
+                break;
+            }
         }
         inner.unbind_to(outer);
     }
     Ok(Some(Bson::Array(result)))
 }
 
+/// Returns the most elements that a `$filter` keeps. Only `$filter` has the argument `limit`, and
+/// null is no limit.
+fn filter_limit(name: &str, operand: &Bson, scope: &Scope<'_>) -> Answer<usize> {
+    let limit = match operand.as_document().and_then(|d| d.get("limit")) {
+        Some(limit) if name == "$filter" => eval(limit, scope)?,
+        _ => None,
+    };
+    if is_null(&limit) {
+        return Ok(usize::MAX);
+    }
+    let limit = null_if_missing(limit);
+    let Some(whole) = number::as_int32(&limit) else {
+        let shown = display(&limit);
+        let text =
+            format!("$filter: limit must be represented as a 32-bit integral value: {shown}");
+        return Err(StoreError::new(327_391, text));
+    };
+    let most = usize::try_from(whole).ok().filter(|most| *most > 0);
+    most.ok_or_else(|| {
+        let text = format!("$filter: limit must be greater than 0: {whole}");
+        StoreError::new(327_392, text)
+    })
+}
+
 pub(super) fn conversion(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$convert" {
         let input = eval(argument(name, operand, "input")?, scope)?;
-        let to = match eval(argument(name, operand, "to")?, scope)? {
-            Some(Bson::String(to)) => to,
-            Some(code) => number::as_integer(&code)
-                .and_then(crate::store::order::type_of_number)
-                .unwrap_or_default()
-                .to_owned(),
-            None => return Ok(Some(Bson::Null)),
-        };
+        let to = eval(argument(name, operand, "to")?, scope)?;
+        if is_null(&to) {
+            return Ok(Some(Bson::Null));
+        }
+        let to = target(&null_if_missing(to))?;
         let option = |key: &str| operand.as_document().and_then(|d| d.get(key));
         if is_null(&input) {
             return option("onNull").map_or(Ok(Some(Bson::Null)), |e| eval(e, scope));
@@ -161,3 +190,57 @@ pub(super) fn conversion(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evalu
     };
     convert(&null_if_missing(value), to).map(Some)
 }
+
+/// Returns the name of the type that the argument `to` of `$convert` names, or whose number it is.
+fn target(to: &Bson) -> Answer<String> {
+    if let Bson::String(name) = to {
+        let is_known = TYPES.contains(&name.as_str());
+        let unknown = || StoreError::bad_value(format!("Unknown type name: {name}"));
+        return is_known.then(|| name.clone()).ok_or_else(unknown);
+    }
+    if !number::is_number(to) {
+        let text = format!(
+            "$convert's 'to' argument must be a string or number, but is {}",
+            type_name(to)
+        );
+        return Err(StoreError::failed_to_parse(text));
+    }
+    let Some(code) = number::as_int32(to) else {
+        let text = "In $convert, numeric 'to' argument is not an integer";
+        return Err(StoreError::failed_to_parse(text));
+    };
+    type_of_number(code.into())
+        .map(str::to_owned)
+        .ok_or_else(|| {
+            let text = format!(
+                "In $convert, numeric value for 'to' does not correspond to a BSON type: {code}"
+            );
+            StoreError::failed_to_parse(text)
+        })
+}
+
+/// The names of the types of BSON.
+const TYPES: [&str; 22] = [
+    "missing",
+    "double",
+    "string",
+    "object",
+    "array",
+    "binData",
+    "undefined",
+    "objectId",
+    "bool",
+    "date",
+    "null",
+    "regex",
+    "dbPointer",
+    "javascript",
+    "symbol",
+    "javascriptWithScope",
+    "int",
+    "timestamp",
+    "long",
+    "decimal",
+    "minKey",
+    "maxKey",
+];

@@ -1,6 +1,6 @@
 //! Expressions on dates.
 
-use bson::{Bson, DateTime, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::arguments::Arguments;
 use super::calendar::{self, Local};
@@ -196,9 +196,10 @@ fn date(millis: i64) -> Evaluated {
     Ok(Some(Bson::DateTime(DateTime::from_millis(millis))))
 }
 
-fn from_parts(arguments: &Arguments<'_>) -> Evaluated {
-    let is_iso = arguments.has("isoWeekYear");
-    if !is_iso && !arguments.has("year") {
+/// Checks that the arguments of `$dateFromParts` are of one calendar.
+pub(super) fn check_parts(given: &Document) -> Answer<()> {
+    let is_iso = given.contains_key("isoWeekYear");
+    if !is_iso && !given.contains_key("year") {
         let text = "$dateFromParts requires either 'year' or 'isoWeekYear' to be present";
         return Err(StoreError::new(40516, text));
     }
@@ -206,10 +207,19 @@ fn from_parts(arguments: &Arguments<'_>) -> Evaluated {
         true => &["year", "month", "day"],
         false => &["isoWeek", "isoDayOfWeek"],
     };
-    if mixed.iter().any(|name| arguments.has(name)) {
-        let text = "$dateFromParts does not allow mixing natural dates with ISO dates";
-        return Err(StoreError::new(if is_iso { 40489 } else { 40525 }, text));
+    if !mixed.iter().any(|name| given.contains_key(name)) {
+        return Ok(());
     }
+    let text = "$dateFromParts does not allow mixing natural dates with ISO dates";
+    let is_natural = given.contains_key("year");
+    Err(StoreError::new(
+        if is_natural { 40489 } else { 40525 },
+        text,
+    ))
+}
+
+fn from_parts(arguments: &Arguments<'_>) -> Evaluated {
+    let is_iso = arguments.has("isoWeekYear");
     let mut missing = false;
     let mut read = |name: &str, default: i64| -> Answer<i64> {
         if !arguments.has(name) {

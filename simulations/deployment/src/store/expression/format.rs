@@ -1,6 +1,7 @@
 //! Time zones, and dates as text.
 
 use super::calendar::{self, DAY, Local};
+use super::free_dates;
 use crate::store::error::StoreError;
 
 type Answer<T> = Result<T, StoreError>;
@@ -75,6 +76,13 @@ impl Zone {
         })
     }
 
+    /// Returns the zone that is this number of hours before UTC.
+    pub(super) const fn of_hours(hours: i64) -> Self {
+        Self {
+            minutes: hours * 60,
+        }
+    }
+
     pub(super) const fn is_offset(self) -> bool {
         self.minutes != 0
     }
@@ -131,7 +139,7 @@ pub(super) fn print(format: &str, local: &Local, zone: Zone) -> Answer<String> {
                     (if zone.minutes < 0 { '-' } else { '+' }, zone.minutes.abs());
                 format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
             }
-            _ => format!("{:+}", zone.minutes),
+            _ => zone.minutes.to_string(),
         };
         text.push_str(&printed);
     }
@@ -155,15 +163,18 @@ fn specifier(c: Option<char>) -> Answer<char> {
 
 /// The parts of a date that a text names.
 #[derive(Default)]
-struct Read {
-    year: Option<i64>,
-    month: Option<i64>,
-    day: Option<i64>,
+pub(super) struct Read {
+    /// The milliseconds since 1970, if the text is such a number instead of a date.
+    pub(super) instant: Option<i64>,
+    pub(super) year: Option<i64>,
+    pub(super) month: Option<i64>,
+    pub(super) day: Option<i64>,
     day_of_year: Option<i64>,
-    iso: [Option<i64>; 3],
+    /// The year, the week and the day of the ISO calendar.
+    pub(super) iso: [Option<i64>; 3],
     /// The hours, minutes, seconds and milliseconds.
-    time: [i64; 4],
-    zone: Option<Zone>,
+    pub(super) time: [i64; 4],
+    pub(super) zone: Option<Zone>,
 }
 
 /// Parses the text of a date, by default in the format of ISO 8601. Returns its milliseconds since
@@ -178,13 +189,16 @@ pub(super) fn parse(
         |why: &str| StoreError::new(241, format!("Error parsing date string '{text}'; {why}"));
     let read = match format {
         Some(format) => by_format(text, format)?,
-        None => iso(text),
+        None => free_dates::read(text),
     };
     let read = read.ok_or_else(|| failed("it has not the expected format"))?;
     if is_zone_given && read.zone.is_some() {
         let text = "you cannot pass in a date/time string with time zone information together \
                     with a timezone argument";
         return Err(failed(text));
+    }
+    if let Some(instant) = read.instant {
+        return Ok(instant);
     }
     let days = read
         .days()
@@ -221,11 +235,11 @@ impl Read {
 }
 
 /// A text of which parts are taken from the front.
-struct Reader<'a>(&'a str);
+pub(super) struct Reader<'a>(pub(super) &'a str);
 
 impl Reader<'_> {
     /// Takes `least` to `most` digits.
-    fn number(&mut self, least: usize, most: usize) -> Option<i64> {
+    pub(super) fn number(&mut self, least: usize, most: usize) -> Option<i64> {
         let digits = self
             .0
             .bytes()
@@ -237,14 +251,14 @@ impl Reader<'_> {
         (digits.len() >= least).then(|| digits.parse().ok())?
     }
 
-    fn take(&mut self, c: char) -> bool {
+    pub(super) fn take(&mut self, c: char) -> bool {
         let rest = self.0.strip_prefix(c);
         self.0 = rest.unwrap_or(self.0);
         rest.is_some()
     }
 
     /// Takes a time zone: `Z` or an offset.
-    fn zone(&mut self) -> Option<Zone> {
+    pub(super) fn zone(&mut self) -> Option<Zone> {
         if self.take('Z') {
             return Some(Zone::UTC);
         }
@@ -255,8 +269,21 @@ impl Reader<'_> {
         Zone::of_offset(offset)
     }
 
+    /// Takes the name of a month, or its first three letters.
+    pub(super) fn month(&mut self, is_long: bool) -> Option<i64> {
+        let name = |month: &'static str| if is_long { month } else { &month[..3] };
+        let starts = |name: &str| {
+            let start = self.0.get(..name.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+        };
+        let mut months = (1..).zip(MONTHS.map(name));
+        let (month, name) = months.find(|(_, name)| starts(name))?;
+        self.0 = &self.0[name.len()..];
+        Some(month)
+    }
+
     /// Takes up to three digits of a fraction, and skips the others. Returns milliseconds.
-    fn fraction(&mut self) -> Option<i64> {
+    pub(super) fn fraction(&mut self) -> Option<i64> {
         let before = self.0.len();
         let mut millis = self.number(1, 3)?;
         for _ in before - self.0.len()..3 {
@@ -266,37 +293,6 @@ impl Reader<'_> {
         self.0 = rest;
         Some(millis)
     }
-}
-
-fn iso(text: &str) -> Option<Read> {
-    let mut reader = Reader(text.trim());
-    let mut read = Read {
-        year: Some(reader.number(4, 4)?),
-        ..Read::default()
-    };
-    let has_dashes = reader.take('-');
-    read.month = Some(reader.number(2, 2)?);
-    if reader.take('-') != has_dashes {
-        return None;
-    }
-    read.day = Some(reader.number(2, 2)?);
-    if reader.take('T') || reader.take(' ') {
-        read.time[0] = reader.number(1, 2)?;
-        if reader.take(':') {
-            read.time[1] = reader.number(2, 2)?;
-        }
-        if reader.take(':') {
-            read.time[2] = reader.number(2, 2)?;
-        }
-        if reader.take('.') {
-            read.time[3] = reader.fraction()?;
-        }
-        reader.take(' ');
-        if !reader.0.is_empty() {
-            read.zone = Some(reader.zone()?);
-        }
-    }
-    reader.0.is_empty().then_some(read)
 }
 
 fn by_format(text: &str, format: &str) -> Answer<Option<Read>> {
@@ -329,18 +325,7 @@ fn read_part(specifier: char, reader: &mut Reader<'_>, read: &mut Read) -> Optio
         'S' => read.time[2] = reader.number(1, 2)?,
         'L' => read.time[3] = reader.fraction()?,
         'B' | 'b' => {
-            let name = |month: &'static str| match specifier {
-                'B' => month,
-                _ => &month[..3],
-            };
-            let starts = |name: &str| {
-                let start = reader.0.get(..name.len());
-                start.is_some_and(|start| start.eq_ignore_ascii_case(name))
-            };
-            let mut months = (1..).zip(MONTHS.map(name));
-            let (month, name) = months.find(|(_, name)| starts(name))?;
-            reader.0 = &reader.0[name.len()..];
-            read.month = Some(month);
+            read.month = Some(reader.month(specifier == 'B')?);
         }
         'z' => read.zone = Some(reader.zone()?),
         'Z' => {

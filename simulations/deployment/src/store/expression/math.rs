@@ -1,159 +1,267 @@
-//! Expressions on numbers, and the accumulators of numbers.
+//! Expressions that compute with several numbers.
 
-use bson::Bson;
+use bson::{Bson, DateTime};
 
-use super::operators::{exactly, is_null, list};
-use super::{Evaluated, EvaluationContext, Scope, numeric};
+use super::operators::{exactly, is_null, list, null_if_missing};
+use super::sets::kind_of;
+use super::{Evaluated, Scope};
+use crate::store::decimal::Decimal;
 use crate::store::error::StoreError;
-use crate::store::number;
-use crate::store::order::display;
+use crate::store::order::{display, type_name};
+use crate::store::{Answer, number};
+
+/// The steps of an operation on decimals.
+pub(super) const DECIMAL: u64 = 16;
+
+/// The steps of a logarithm, a power or a root of a decimal.
+pub(super) const SERIES: u64 = 10_000;
+
+/// The steps of a quotient or a remainder of decimals.
+const QUOTIENT: u64 = 200;
+
+/// Counts the steps of an operation if it computes with decimals. Returns whether it does.
+pub(super) fn charge<'a>(
+    values: impl IntoIterator<Item = &'a Bson>,
+    steps: u64,
+    scope: &Scope<'_>,
+) -> Answer<bool> {
+    let is_decimal = values.into_iter().any(number::is_decimal);
+    scope
+        .context
+        .budget
+        .step(if is_decimal { steps } else { 0 })?;
+    Ok(is_decimal)
+}
+
+/// Returns a number as a decimal.
+pub(super) fn decimal(number: &Bson) -> Decimal {
+    Decimal::of(number).unwrap_or(Decimal::NotANumber)
+}
 
 pub(super) fn arithmetic(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let values = list(operand, scope)?;
-    if !matches!(name, "$add" | "$multiply") && values.len() != 2 {
-        exactly::<2>(name, operand, scope)?;
+    if matches!(name, "$add" | "$multiply") {
+        return sum(name, operand, scope);
     }
-    if values.iter().any(is_null) {
+    let [a, b] = exactly(name, operand, scope)?;
+    // The first operand is checked before the second one is looked at.
+    if name == "$atan2" && !is_null(&a) {
+        numeric_operand(name, a.as_ref())?;
+    }
+    if is_null(&a) || is_null(&b) {
         return Ok(Some(Bson::Null));
     }
-    let values: Vec<Bson> = values.into_iter().flatten().collect();
-    if values.iter().any(|v| matches!(v, Bson::DateTime(_))) {
-        return date_sum(name, &values);
+    let (a, b) = (null_if_missing(a), null_if_missing(b));
+    if name == "$subtract" && matches!(a, Bson::DateTime(_)) {
+        return date_difference(&a, &b);
     }
-    for value in &values {
-        numeric(name, Some(value.clone()))?;
+    if !number::is_number(&a) || !number::is_number(&b) {
+        return Err(wrong_operands(name, &a, &b));
     }
-    let overflow = || StoreError::new(15, format!("integer overflow in {name}"));
-    let fold = |start: i32, step: fn(&Bson, &Bson) -> Option<Bson>| {
-        values
-            .iter()
-            .try_fold(Bson::Int32(start), |sum, value| {
-                step(&sum, value).or_else(|| {
-                    let both = (number::as_double(&sum)?, number::as_double(value)?);
-                    Some(Bson::Double(if start == 0 {
-                        both.0 + both.1
-                    } else {
-                        both.0 * both.1
-                    }))
-                })
-            })
-            .ok_or_else(overflow)
-            .map(Some)
+    let steps = match name {
+        "$log" | "$pow" => SERIES,
+        "$divide" | "$mod" => QUOTIENT,
+        _ => DECIMAL,
     };
-    let double = |i: usize| number::as_double(&values[i]).unwrap_or(f64::NAN);
+    let is_decimal = charge([&a, &b], steps, scope)?;
+    let double = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
     match name {
-        "$add" => fold(0, number::add),
-        "$multiply" => fold(1, number::multiply),
-        "$subtract" => Ok(Some(
-            number::subtract(&values[0], &values[1]).ok_or_else(overflow)?,
-        )),
-        "$divide" if double(1) == 0.0 => Err(StoreError::bad_value("can't $divide by zero")),
-        "$divide" => {
-            let quotient = double(0) / double(1);
-            let decimal = values.iter().any(|v| matches!(v, Bson::Decimal128(_)));
-            Ok(Some(if decimal {
-                number::decimal(quotient)
-            } else {
-                Bson::Double(quotient)
+        "$subtract" => Ok(Some(number::subtract(&a, &b).unwrap_or_else(|| {
+            // A difference that is no int64 is a double.
+            Bson::Double(double(&a) - double(&b))
+        }))),
+        "$divide" if number::is_zero(&b) => Err(StoreError::bad_value("can't $divide by zero")),
+        "$divide" if is_decimal => Ok(Some(decimal(&a).divide(&decimal(&b)).to_bson())),
+        "$divide" => Ok(Some(Bson::Double(double(&a) / double(&b)))),
+        "$mod" if number::is_zero(&b) => {
+            let code = if is_decimal { 5_733_415 } else { 16610 };
+            Err(StoreError::new(code, "can't $mod by zero"))
+        }
+        "$mod" if is_decimal => Ok(Some(decimal(&a).remainder(&decimal(&b)).to_bson())),
+        "$mod" => Ok(Some(remainder(&a, &b))),
+        "$log" => logarithm(&a, &b, is_decimal),
+        "$atan2" => {
+            let angle = double(&a).atan2(double(&b));
+            Ok(Some(match is_decimal {
+                true => number::decimal(angle),
+                false => Bson::Double(angle),
             }))
         }
-        "$mod" if double(1) == 0.0 => Err(StoreError::new(16610, "can't $mod by zero")),
-        "$mod" => Ok(Some(remainder(&values[0], &values[1]))),
-        "$log" => logarithm(&values, double(0), double(1)),
-        "$atan2" => Ok(Some(like(&values, double(0).atan2(double(1))))),
-        _ => {
-            let power = double(0).powf(double(1));
-            let whole = values
-                .iter()
-                .all(|v| matches!(v, Bson::Int32(_) | Bson::Int64(_)));
-            let small = whole && power.fract() == 0.0 && power.abs() < 9e15;
-            let int32 = values.iter().all(|v| matches!(v, Bson::Int32(_)));
-            Ok(Some(match (small, int32) {
-                (true, true) if power.abs() < 2e9 => Bson::Int32(power as i32),
-                (true, _) => Bson::Int64(power as i64),
-                _ => Bson::Double(power),
-            }))
-        }
+        _ => power(&a, &b, is_decimal),
     }
 }
 
-/// Returns a number as a decimal if one of the operands is a decimal, and as a double otherwise.
-fn like(values: &[Bson], result: f64) -> Bson {
-    match values
-        .iter()
-        .any(|value| matches!(value, Bson::Decimal128(_)))
-    {
-        true => number::decimal(result),
-        false => Bson::Double(result),
+/// Evaluates `$add` and `$multiply`. An operand that is null or missing decides the result, unless
+/// a wrong operand is before it.
+fn sum(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let values = list(operand, scope)?;
+    let (mut total, mut has_date) = (Bson::Int32(i32::from(name == "$multiply")), false);
+    for value in &values {
+        let value = match value {
+            value if is_null(value) => return Ok(Some(Bson::Null)),
+            Some(Bson::DateTime(_)) if has_date => {
+                let text = "only one date allowed in an $add expression";
+                return Err(StoreError::new(16612, text));
+            }
+            Some(Bson::DateTime(date)) if name == "$add" => {
+                has_date = true;
+                &Bson::Int64(date.timestamp_millis())
+            }
+            value => numeric_operand(name, value.as_ref())?,
+        };
+        charge([&total, value], DECIMAL, scope)?;
+        let both = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
+        // A result that is no int64 is a double.
+        total = match name {
+            "$add" => number::add(&total, value)
+                .unwrap_or_else(|| Bson::Double(both(&total) + both(value))),
+            _ => number::multiply(&total, value)
+                .unwrap_or_else(|| Bson::Double(both(&total) * both(value))),
+        };
+    }
+    match has_date {
+        true => date_of(rounded(&total), name),
+        false => Ok(Some(total)),
     }
 }
 
-fn logarithm(values: &[Bson], x: f64, base: f64) -> Evaluated {
-    if x <= 0.0 {
-        let shown = display(&values[0]);
+/// Returns a number as an integer, rounded to the nearest.
+fn rounded(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(_) | Bson::Int64(_) => number::as_integer(value),
+        other => number::as_integer(&Bson::Double(number::as_double(other)?.round())),
+    }
+}
+
+fn date_of(millis: Option<i64>, name: &str) -> Evaluated {
+    let overflow = || StoreError::new(15, format!("date overflow in {name}"));
+    let millis = millis.ok_or_else(overflow)?;
+    Ok(Some(Bson::DateTime(DateTime::from_millis(millis))))
+}
+
+/// Evaluates `$subtract` for a date. A number is a number of milliseconds.
+fn date_difference(date: &Bson, other: &Bson) -> Evaluated {
+    let millis = |value: &Bson| match value {
+        Bson::DateTime(date) => Some(date.timestamp_millis()),
+        other => rounded(other),
+    };
+    let difference = || millis(date)?.checked_sub(millis(other)?);
+    match other {
+        Bson::DateTime(_) => {
+            let overflow = || StoreError::new(15, "date overflow in $subtract");
+            Ok(Some(Bson::Int64(difference().ok_or_else(overflow)?)))
+        }
+        other if number::is_number(other) => date_of(difference(), "$subtract"),
+        other => Err(wrong_operands("$subtract", date, other)),
+    }
+}
+
+/// Returns an operand if it is a number.
+fn numeric_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<&'a Bson> {
+    value
+        .filter(|value| number::is_number(value))
+        .ok_or_else(|| {
+            let kind = kind_of(value);
+            let (code, wanted) = match name {
+                "$add" => (14, "numeric or date types"),
+                "$atan2" => (51044, "numeric types"),
+                _ => (14, "numeric types"),
+            };
+            StoreError::new(code, format!("{name} only supports {wanted}, not {kind}"))
+        })
+}
+
+/// Returns the error for two operands of which one at least is no number.
+fn wrong_operands(name: &str, a: &Bson, b: &Bson) -> StoreError {
+    let (first, second) = (type_name(a), type_name(b));
+    let is_first = !number::is_number(a);
+    let wrong = if is_first { first } else { second };
+    let both = format!("{name} only supports numeric types, not {first} and {second}");
+    let (code, text) = match name {
+        "$subtract" => {
+            let from = if first == "date" { "Date" } else { first };
+            (14, format!("can't $subtract {second} from {from}"))
+        }
+        "$divide" => (14, both),
+        "$mod" => (16611, both),
+        "$log" if is_first => (
+            28756,
+            format!("$log's argument must be numeric, not {wrong}"),
+        ),
+        "$log" => (28757, format!("$log's base must be numeric, not {wrong}")),
+        "$pow" if is_first => (28762, format!("$pow's base must be numeric, not {wrong}")),
+        "$pow" => (
+            28763,
+            format!("$pow's exponent must be numeric, not {wrong}"),
+        ),
+        _ => (
+            51045,
+            format!("{name} only supports numeric types, not {wrong}"),
+        ),
+    };
+    StoreError::new(code, text)
+}
+
+fn logarithm(argument: &Bson, base: &Bson, is_decimal: bool) -> Evaluated {
+    let double = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
+    if !is_positive(argument) {
+        let shown = display(argument);
         let text = format!("$log's argument must be a positive number, but is {shown}");
         return Err(StoreError::new(28758, text));
     }
-    if base <= 0.0 || base == 1.0 {
-        let shown = display(&values[1]);
+    if !is_positive(base) || number::compare(base, &Bson::Int32(1)).is_eq() {
+        let shown = display(base);
         let text = format!("$log's base must be a positive number not equal to 1, but is {shown}");
         return Err(StoreError::new(28759, text));
     }
-    Ok(Some(like(values, x.ln() / base.ln())))
+    Ok(Some(match is_decimal {
+        true => {
+            let base = decimal(base).logarithm();
+            decimal(argument).logarithm().divide(&base).to_bson()
+        }
+        false => Bson::Double(double(argument).ln() / double(base).ln()),
+    }))
 }
 
-pub(super) fn trigonometry(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let [value] = exactly(name, operand, scope)?;
-    let Some(value) = numeric(name, value)? else {
-        return Ok(Some(Bson::Null));
-    };
-    let x = number::as_double(&value).unwrap_or(f64::NAN);
-    let (is_valid, range) = match name {
-        "$sin" | "$cos" | "$tan" => (!x.is_infinite(), "(-inf,inf)"),
-        "$asin" | "$acos" | "$atanh" => (x.is_nan() || x.abs() <= 1.0, "[-1,1]"),
-        "$acosh" => (x.is_nan() || x >= 1.0, "[1,inf]"),
-        _ => (true, ""),
-    };
-    if !is_valid {
-        let shown = display(&value);
-        let text = format!("cannot apply {name} to {shown}, value must be in {range}");
-        return Err(StoreError::new(50989, text));
-    }
-    let result = match name {
-        "$sin" => x.sin(),
-        "$cos" => x.cos(),
-        "$tan" => x.tan(),
-        "$asin" => x.asin(),
-        "$acos" => x.acos(),
-        "$atan" => x.atan(),
-        "$sinh" => x.sinh(),
-        "$cosh" => x.cosh(),
-        "$tanh" => x.tanh(),
-        "$asinh" => x.asinh(),
-        "$acosh" => x.acosh(),
-        "$atanh" => x.atanh(),
-        "$degreesToRadians" => x.to_radians(),
-        _ => x.to_degrees(),
-    };
-    Ok(Some(like(std::slice::from_ref(&value), result)))
+/// True for a number above zero, and for NaN.
+pub(super) fn is_positive(value: &Bson) -> bool {
+    let is_nan = number::as_double(value).is_some_and(f64::is_nan);
+    is_nan || number::compare(value, &Bson::Int32(0)).is_gt()
 }
 
-/// Returns the standard deviation of the values that are numbers, or null if there are too few.
-fn deviation(name: &str, values: &[Bson]) -> Bson {
-    let numbers = values.iter().filter(|value| number::is_number(value));
-    let numbers: Vec<f64> = numbers.filter_map(number::as_double).collect();
-    let count = numbers.len() as f64;
-    let divisor = if name == "$stdDevPop" {
-        count
-    } else {
-        count - 1.0
-    };
-    if divisor <= 0.0 {
-        return Bson::Null;
+fn power(base: &Bson, exponent: &Bson, is_decimal: bool) -> Evaluated {
+    let is_negative = number::compare(exponent, &Bson::Int32(0)).is_lt()
+        && !number::as_double(exponent).is_some_and(f64::is_nan);
+    if number::is_zero(base) && is_negative {
+        let text = "$pow cannot take a base of 0 and a negative exponent";
+        return Err(StoreError::new(28764, text));
     }
-    let mean = numbers.iter().sum::<f64>() / count;
-    let squares: f64 = numbers.iter().map(|x| (x - mean).powi(2)).sum();
-    Bson::Double((squares / divisor).sqrt())
+    if is_decimal {
+        return Ok(Some(decimal(base).power(&decimal(exponent)).to_bson()));
+    }
+    let double = |value: &Bson| number::as_double(value).unwrap_or(f64::NAN);
+    let as_double = Bson::Double(double(base).powf(double(exponent)));
+    let whole = |value: &Bson| match value {
+        Bson::Double(_) => None,
+        other => number::as_integer(other),
+    };
+    let (Some(x), Some(y)) = (whole(base), whole(exponent)) else {
+        return Ok(Some(as_double));
+    };
+    let result = match (x, u32::try_from(y)) {
+        (1, _) => Some(1),
+        (-1, _) => Some(if y % 2 == 0 { 1 } else { -1 }),
+        (0, _) => Some(i64::from(y == 0)),
+        (_, Ok(y)) => x.checked_pow(y),
+        _ => None,
+    };
+    let are_small = matches!((base, exponent), (Bson::Int32(_), Bson::Int32(_)));
+    Ok(Some(
+        match result.map(|result| (result, i32::try_from(result))) {
+            Some((_, Ok(small))) if are_small => Bson::Int32(small),
+            Some((result, _)) => Bson::Int64(result),
+            None => as_double,
+        },
+    ))
 }
 
 fn remainder(a: &Bson, b: &Bson) -> Bson {
@@ -165,124 +273,5 @@ fn remainder(a: &Bson, b: &Bson) -> Bson {
             Bson::Int64(whole(a).wrapping_rem(whole(b)))
         }
         _ => Bson::Double(double(a) % double(b)),
-    }
-}
-
-/// Evaluates `$add` and `$subtract` if an operand is a date. A number is a number of milliseconds.
-fn date_sum(name: &str, values: &[Bson]) -> Evaluated {
-    let millis = |v: &Bson| match v {
-        Bson::DateTime(d) => Some(d.timestamp_millis()),
-        other => number::truncated(other),
-    };
-    let read: Option<Vec<i64>> = values.iter().map(millis).collect();
-    let date = |ms: i64| Ok(Some(Bson::DateTime(bson::DateTime::from_millis(ms))));
-    match (name, read.as_deref()) {
-        ("$add", Some(all)) => date(all.iter().fold(0, |a, b| a.saturating_add(*b))),
-        ("$subtract", Some([a, b])) if matches!(values[1], Bson::DateTime(_)) => {
-            Ok(Some(Bson::Int64(a.saturating_sub(*b))))
-        }
-        ("$subtract", Some([a, b])) => date(a.saturating_sub(*b)),
-        _ => Err(StoreError::type_mismatch(format!(
-            "{name} only supports numeric or date types"
-        ))),
-    }
-}
-
-pub(super) fn function(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let mut values = list(operand, scope)?.into_iter();
-    let Some(value) = numeric(name, values.next().flatten())? else {
-        return Ok(Some(Bson::Null));
-    };
-    let places = values
-        .next()
-        .flatten()
-        .as_ref()
-        .and_then(number::as_integer)
-        .unwrap_or(0);
-    let whole = matches!(value, Bson::Int32(_) | Bson::Int64(_));
-    let x = number::as_double(&value).unwrap_or(f64::NAN);
-    let result = match name {
-        "$abs" if whole => {
-            let negative = x < 0.0;
-            let flipped = number::multiply(&value, &Bson::Int32(if negative { -1 } else { 1 }));
-            return flipped
-                .map(Some)
-                .ok_or_else(|| StoreError::new(28680, "can't take $abs of long long min"));
-        }
-        "$abs" => x.abs(),
-        "$floor" | "$ceil" | "$round" | "$trunc" if whole && places >= 0 => {
-            return Ok(Some(value));
-        }
-        "$floor" => x.floor(),
-        "$ceil" => x.ceil(),
-        "$round" | "$trunc" => {
-            let scale = 10f64.powi(i32::try_from(places.clamp(-20, 100)).unwrap_or(0));
-            let scaled = x * scale;
-            (if name == "$round" {
-                scaled.round_ties_even()
-            } else {
-                scaled.trunc()
-            }) / scale
-        }
-        "$sqrt" if x < 0.0 => {
-            return Err(StoreError::new(
-                28714,
-                "$sqrt's argument must be greater than or equal to 0",
-            ));
-        }
-        "$sqrt" => x.sqrt(),
-        "$ln" | "$log10" if x <= 0.0 => {
-            let shown = display(&value);
-            let text = format!("{name}'s argument must be a positive number, but is {shown}");
-            return Err(StoreError::new(
-                if name == "$ln" { 28766 } else { 28761 },
-                text,
-            ));
-        }
-        "$log10" => x.log10(),
-        "$exp" => x.exp(),
-        _ => x.ln(),
-    };
-    Ok(Some(match value {
-        Bson::Decimal128(_) => number::decimal(result),
-        Bson::Int32(_) if matches!(name, "$round" | "$trunc") => Bson::Int32(result as i32),
-        Bson::Int64(_) if matches!(name, "$round" | "$trunc") => Bson::Int64(result as i64),
-        _ => Bson::Double(result),
-    }))
-}
-
-/// Returns the `$sum`, `$avg`, `$min`, `$max` or standard deviation of values. All but `$min` and
-/// `$max` ignore values that are not numbers.
-pub(crate) fn summary(name: &str, values: &[Bson], context: &EvaluationContext) -> Bson {
-    let present = values
-        .iter()
-        .filter(|v| !matches!(v, Bson::Null | Bson::Undefined));
-    match name {
-        "$stdDevPop" | "$stdDevSamp" => deviation(name, values),
-        "$min" => present
-            .min_by(|a, b| context.compare(a, b))
-            .cloned()
-            .unwrap_or(Bson::Null),
-        "$max" => present
-            .max_by(|a, b| context.compare(a, b))
-            .cloned()
-            .unwrap_or(Bson::Null),
-        _ => {
-            let numbers: Vec<&Bson> = values.iter().filter(|v| number::is_number(v)).collect();
-            let sum = numbers.iter().fold(Bson::Int32(0), |sum, value| {
-                number::add(&sum, value).unwrap_or_else(|| {
-                    let double = |v: &Bson| number::as_double(v).unwrap_or(0.0);
-                    Bson::Double(double(&sum) + double(value))
-                })
-            });
-            match (name, &sum, numbers.len()) {
-                ("$sum", _, _) => sum,
-                (_, _, 0) => Bson::Null,
-                (_, Bson::Decimal128(_), n) => {
-                    number::decimal(number::as_double(&sum).unwrap_or(0.0) / n as f64)
-                }
-                (_, _, n) => Bson::Double(number::as_double(&sum).unwrap_or(0.0) / n as f64),
-            }
-        }
     }
 }

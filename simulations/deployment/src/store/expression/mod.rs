@@ -2,16 +2,22 @@
 
 mod arguments;
 mod calendar;
+mod check;
 mod collections;
 mod control;
 mod dates;
 mod format;
+mod free_dates;
+mod functions;
 mod known;
 mod math;
+mod named;
+mod objects;
 mod operators;
 mod selection;
 mod sets;
 mod strings;
+mod summary;
 mod values;
 
 use std::cell::{Cell, RefCell};
@@ -26,20 +32,18 @@ use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::order::{Key, compare, compare_with};
 use super::pattern::{Pattern, STEPS_OF_COMPILATION};
-use super::{number, path, size};
+use super::{number, size};
 
+pub(crate) use check::{check, check_variable_name};
 pub(crate) use collections::slice;
+#[cfg(test)]
 pub(crate) use known::KNOWN;
-use known::REFUSED;
-pub(crate) use math::summary;
 pub(crate) use selection::of_group;
+pub(crate) use summary::summary;
 pub(crate) use values::truthy;
 
 /// The result of an expression: a value, or `None` if the value is missing.
 pub(crate) type Evaluated = Result<Option<Bson>, StoreError>;
-
-/// The largest depth of nested expressions.
-const MAX_DEPTH: usize = 100;
 
 /// The inputs of expressions other than the document.
 #[derive(Clone, Debug)]
@@ -134,7 +138,8 @@ impl EvaluationContext {
 pub(crate) struct Scope<'a> {
     pub(crate) root: &'a Document,
     pub(crate) context: &'a EvaluationContext,
-    locals: Vec<(Rc<str>, Rc<Bson>)>,
+    /// The names and values of the variables. The value of a missing field is `None`.
+    locals: Vec<(Rc<str>, Option<Rc<Bson>>)>,
 }
 
 impl<'a> Scope<'a> {
@@ -148,12 +153,17 @@ impl<'a> Scope<'a> {
 
     /// Adds a variable, which hides an outer variable of the same name.
     pub(crate) fn bind(&mut self, name: &str, value: Bson) {
-        self.locals.push((Rc::from(name), Rc::new(value)));
+        self.bind_optional(name, Some(value));
+    }
+
+    /// Adds a variable, whose value can be missing.
+    fn bind_optional(&mut self, name: &str, value: Option<Bson>) {
+        self.locals.push((Rc::from(name), value.map(Rc::new)));
     }
 
     /// Adds a variable whose value other scopes have as well.
     pub(crate) fn bind_shared(&mut self, name: &str, value: &Rc<Bson>) {
-        self.locals.push((Rc::from(name), Rc::clone(value)));
+        self.locals.push((Rc::from(name), Some(Rc::clone(value))));
     }
 
     /// Removes the latest variables, so that `count` variables are left.
@@ -209,7 +219,7 @@ impl<'a> Scope<'a> {
         };
         self.context.budget.step(self.locals.len() as u64)?;
         if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| **n == *name) {
-            return within(value);
+            return value.as_deref().map_or(Ok(None), within);
         }
         match name {
             "ROOT" | "CURRENT" => match path {
@@ -289,58 +299,6 @@ fn operator(document: &Document) -> Option<(&str, &Bson)> {
     name.starts_with('$').then_some((name.as_str(), operand))
 }
 
-/// Checks an expression before its evaluation. An unknown operator, a further field beside an
-/// operator, a malformed path and too deep nesting are errors.
-pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
-    if depth > MAX_DEPTH {
-        return Err(StoreError::new(15, "Expression is nested too deeply"));
-    }
-    match expression {
-        Bson::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
-        Bson::Document(document) => match operator(document) {
-            Some(("$literal", _)) => Ok(()),
-            Some((name, operand)) => {
-                if document.len() > 1 {
-                    return Err(StoreError::new(
-                        15983,
-                        format!(
-                            "An object representing an expression must have exactly one field: {}",
-                            super::order::display_document(document)
-                        ),
-                    ));
-                }
-                if REFUSED.contains(&name) {
-                    let text = format!("this simulated server does not implement '{name}'");
-                    return Err(StoreError::new(238, text));
-                }
-                if !KNOWN.contains(&name) {
-                    let text = format!("Unrecognized expression '{name}'");
-                    return Err(StoreError::new(168, text));
-                }
-                check_operand(operand, depth)
-            }
-            None => document
-                .values()
-                .try_for_each(|inner| check(inner, depth + 1)),
-        },
-        Bson::String(text) if text == "$" => Err(StoreError::new(
-            16872,
-            "'$' by itself is not a valid FieldPath",
-        )),
-        Bson::String(text) if text.starts_with('$') => path::check(text),
-        _ => Ok(()),
-    }
-}
-
-fn check_operand(operand: &Bson, depth: usize) -> Result<(), StoreError> {
-    match operand {
-        Bson::Document(inner) if operator(inner).is_none() => {
-            inner.values().try_for_each(|inner| check(inner, depth + 1))
-        }
-        other => check(other, depth + 1),
-    }
-}
-
 /// Returns an evaluated operand if it is a number, and `None` if it is null or missing. Any other
 /// type is an error.
 fn numeric(name: &str, value: Option<Bson>) -> Evaluated {
@@ -354,28 +312,6 @@ fn numeric(name: &str, value: Option<Bson>) -> Evaluated {
                 super::order::type_name(&other)
             ),
         )),
-    }
-}
-
-/// Returns an error if a user must not define a variable of this name.
-pub(crate) fn check_variable_name(name: &str) -> Result<(), StoreError> {
-    let Some(first) = name.chars().next() else {
-        return Err(StoreError::new(
-            16866,
-            "empty variable names are not allowed",
-        ));
-    };
-    if first.is_ascii() && !first.is_ascii_lowercase() {
-        let text = format!("'{name}' starts with an invalid character for a user variable name");
-        return Err(StoreError::new(16867, text));
-    }
-    let is_valid = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || c == '_';
-    match name.chars().find(|c| !is_valid(*c)) {
-        None => Ok(()),
-        Some(c) => {
-            let text = format!("'{name}' contains an invalid character for a variable name: '{c}'");
-            Err(StoreError::new(16868, text))
-        }
     }
 }
 

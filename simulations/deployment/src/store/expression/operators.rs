@@ -2,16 +2,19 @@
 
 use bson::Bson;
 
-use super::collections::{arrays, objects};
+use super::collections::arrays;
 use super::control::{control, conversion, iterate};
 use super::dates::{dates, part};
-use super::math::{arithmetic, function, summary, trigonometry};
+use super::functions::{function, trigonometry};
+use super::math::arithmetic;
+use super::objects::objects;
 use super::strings::strings;
+use super::summary::summary;
 use super::values::truthy;
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
-use crate::store::number;
-use crate::store::order::type_name;
+use crate::store::order::{display, type_name};
+use crate::store::{Answer, number};
 
 /// Evaluates the operands as a list. A single operand is a list of one.
 pub(super) fn list(operand: &Bson, scope: &Scope<'_>) -> Result<Vec<Option<Bson>>, StoreError> {
@@ -103,7 +106,10 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
             let name = value.as_ref().map_or("missing", type_name);
             Ok(Some(Bson::String(name.to_owned())))
         }
-        "$isNumber" => yes(eval(operand, scope)?.is_some_and(|v| number::is_number(&v))),
+        "$isNumber" => {
+            let [value] = exactly(name, operand, scope)?;
+            yes(value.is_some_and(|value| number::is_number(&value)))
+        }
         "$convert" | "$toString" | "$toInt" | "$toLong" | "$toDouble" | "$toDecimal"
         | "$toBool" | "$toDate" | "$toObjectId" => conversion(name, operand, scope),
         "$year" | "$month" | "$dayOfMonth" | "$dayOfWeek" | "$dayOfYear" | "$hour" | "$minute"
@@ -149,4 +155,26 @@ pub(super) fn argument<'a>(
         .as_document()
         .and_then(|d| d.get(key))
         .ok_or_else(|| StoreError::new(17080, format!("Missing '{key}' parameter to {name}")))
+}
+
+/// Returns the start and the end of a search, which the operands after the first two give.
+pub(super) fn bounds_of_search(
+    name: &str,
+    values: &[Option<Bson>],
+) -> Answer<(usize, Option<usize>)> {
+    let bound = |place: usize, what: &str| -> Answer<Option<usize>> {
+        let Some(value) = values.get(place) else {
+            return Ok(None);
+        };
+        let whole = value.as_ref().and_then(number::as_int32).ok_or_else(|| {
+            let shown = value.as_ref().map(display).unwrap_or_default();
+            let text = format!("{name} requires an integral {what} index, found: {shown}");
+            StoreError::new(40096, text)
+        })?;
+        usize::try_from(whole).map(Some).map_err(|_| {
+            let text = format!("{name} requires a nonnegative {what} index, found: {whole}");
+            StoreError::new(40097, text)
+        })
+    };
+    Ok((bound(2, "starting")?.unwrap_or(0), bound(3, "ending")?))
 }

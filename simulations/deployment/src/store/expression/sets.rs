@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::Bson;
+use bson::{Bson, Document};
 
 use super::arguments::is_set;
 use super::operators::{argument, is_null, list, null_if_missing};
@@ -13,40 +13,63 @@ use crate::store::error::StoreError;
 use crate::store::order::{Key, type_name};
 
 /// Evaluates `$concatArrays` and the operators on sets. The result is null if an operand is null or
-/// missing and all others are arrays.
+/// missing. Operands before it that are no arrays are errors.
 pub(super) fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
-    let lists: Option<Vec<&Vec<Bson>>> = values
-        .iter()
-        .map(|v| v.as_ref().and_then(Bson::as_array))
-        .collect();
-    if lists.is_some() {
-        for value in values.iter().flatten() {
-            // The operators on sets make a key of each element as well.
-            let copies = if name == "$concatArrays" { 1 } else { 2 };
-            scope.context.budget.charge_copies(value, copies)?;
+    if name == "$setDifference" && values.iter().any(is_null) {
+        return Ok(Some(Bson::Null));
+    }
+    let mut lists = Vec::with_capacity(values.len());
+    for (index, value) in values.iter().enumerate() {
+        match value {
+            Some(Bson::Array(items)) => lists.push(items),
+            value if is_null(value) => return Ok(Some(Bson::Null)),
+            other => return Err(no_array(name, index, kind_of(other.as_ref()))),
         }
     }
-    match (name, lists) {
-        ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
-            lists.into_iter().flatten().cloned().collect(),
-        ))),
-        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists, scope.context)))),
-        (_, None) => {
-            match values
-                .iter()
-                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
-            {
-                Some(other) => Err(StoreError::new(
-                    28664,
-                    format!(
-                        "{name} only supports arrays, not {}",
-                        kind_of(other.as_ref())
-                    ),
-                )),
-                None => Ok(Some(Bson::Null)),
-            }
-        }
+    for value in values.iter().flatten() {
+        // The operators on sets make a key of each element as well.
+        let copies = if name == "$concatArrays" { 1 } else { 2 };
+        scope.context.budget.charge_copies(value, copies)?;
     }
+    Ok(Some(Bson::Array(match name {
+        "$concatArrays" => lists.into_iter().flatten().cloned().collect(),
+        _ => sets(name, &lists, scope.context),
+    })))
+}
+
+/// Returns the error for an operand that must be an array. `index` is its place in the operands.
+fn no_array(name: &str, index: usize, kind: &str) -> StoreError {
+    let (code, text) = match (name, index) {
+        ("$concatArrays", _) => (28664, format!("{name} only supports arrays, not {kind}")),
+        ("$setDifference", _) => (
+            if index == 0 { 17048 } else { 17049 },
+            format!("both operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        ("$setIsSubset", _) => (
+            if index == 0 { 17046 } else { 17042 },
+            format!("both operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        ("$setEquals", index) => (
+            5_887_502,
+            format!(
+                "All operands of $setEquals must be arrays. {}-th argument is of type: {kind}",
+                index + 1
+            ),
+        ),
+        ("$setUnion" | "$setIntersection", _) => (
+            if name == "$setUnion" { 17043 } else { 17047 },
+            format!("All operands of {name} must be arrays. One argument is of type: {kind}"),
+        ),
+        _ => (
+            if name == "$allElementsTrue" {
+                17040
+            } else {
+                17041
+            },
+            format!("{name}'s argument must be an array, but is {kind}"),
+        ),
+    };
+    StoreError::new(code, text)
 }
 
 pub(super) fn kind_of(value: Option<&Bson>) -> &'static str {
@@ -82,45 +105,10 @@ fn sets(name: &str, lists: &[&Vec<Bson>], context: &EvaluationContext) -> Vec<Bs
 /// Evaluates the operators that compare sets, and those that test the elements of a set.
 pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let values = list(operand, scope)?;
-    let least = if matches!(name, "$setEquals" | "$setIsSubset") {
-        2
-    } else {
-        1
-    };
-    let is_exact = name != "$setEquals";
-    if values.len() < least || is_exact && values.len() > least {
-        let given = values.len();
-        let text =
-            format!("Expression {name} takes exactly {least} arguments. {given} were passed in.");
-        return Err(StoreError::new(if is_exact { 16020 } else { 17045 }, text));
-    }
     let mut lists = Vec::new();
     for (index, value) in values.iter().enumerate() {
         let Some(Bson::Array(items)) = value else {
-            let kind = kind_of(value.as_ref());
-            let (code, text) = match name {
-                "$setEquals" => (
-                    17044,
-                    format!(
-                        "All operands of $setEquals must be arrays. {}-th argument is of type: \
-                         {kind}",
-                        index + 1
-                    ),
-                ),
-                "$setIsSubset" => (
-                    if index == 0 { 17046 } else { 17042 },
-                    format!("both operands of $setIsSubset must be arrays, but one is: {kind}"),
-                ),
-                "$allElementsTrue" => (
-                    17040,
-                    format!("{name}'s argument must be an array, but is {kind}"),
-                ),
-                _ => (
-                    17041,
-                    format!("{name}'s argument must be an array, but is {kind}"),
-                ),
-            };
-            return Err(StoreError::new(code, text));
+            return Err(no_array(name, index, kind_of(value.as_ref())));
         };
         lists.push(items);
     }
@@ -129,55 +117,60 @@ pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
         scope.context.budget.charge(memory)?;
         Ok(set_of(items, scope.context))
     };
-    let answer = match name {
-        "$allElementsTrue" => lists[0].iter().all(truthy),
-        "$anyElementTrue" => lists[0].iter().any(truthy),
-        "$setIsSubset" => set(lists[0])?.is_subset(&set(lists[1])?),
+    let answer = match (name, lists.as_slice()) {
+        ("$allElementsTrue", [only]) => only.iter().all(truthy),
+        ("$anyElementTrue", [only]) => only.iter().any(truthy),
+        ("$setIsSubset", [first, second]) => set(first)?.is_subset(&set(second)?),
+        ("$setEquals", [first, others @ ..]) => {
+            let first = set(first)?;
+            let others = others.iter().map(|items| Ok(set(items)? == first));
+            let others = others.collect::<Answer<Vec<bool>>>()?;
+            others.into_iter().all(|same| same)
+        }
         _ => {
-            let first = set(lists[0])?;
-            let others = lists[1..].iter().map(|items| Ok(set(items)? == first));
-            others
-                .collect::<Answer<Vec<bool>>>()?
-                .into_iter()
-                .all(|same| same)
+            let text = format!("Expression {name} got a wrong number of arguments");
+            return Err(StoreError::new(16020, text));
         }
     };
     Ok(Some(answer.into()))
 }
 
+/// Checks the arguments of `$zip` that are no expressions.
+pub(super) fn check_zip(given: &Document) -> Answer<()> {
+    let defaults = given.get("defaults");
+    let wrong = match (given.get("inputs"), defaults, given.get("useLongestLength")) {
+        (Some(Bson::Array(inputs)), _, _) if inputs.is_empty() => {
+            (34465, "$zip requires at least one input array")
+        }
+        (Some(Bson::Array(inputs)), defaults, is_long) => match (defaults, is_long) {
+            (Some(Bson::Array(_)) | None, Some(other)) if other.as_bool().is_none() => {
+                (34463, "useLongestLength must be a bool")
+            }
+            (Some(Bson::Array(_)), is_long) if is_long.and_then(Bson::as_bool) != Some(true) => (
+                34466,
+                "cannot specify defaults unless useLongestLength is true",
+            ),
+            (Some(Bson::Array(items)), _) if items.len() != inputs.len() => {
+                (34467, "defaults and inputs must have the same length")
+            }
+            (Some(Bson::Array(_)) | None, _) => return Ok(()),
+            _ => (34462, "defaults must be an array of expressions"),
+        },
+        _ => (34461, "inputs must be an array of expressions"),
+    };
+    Err(StoreError::new(wrong.0, wrong.1))
+}
+
 /// Evaluates `$zip`.
 pub(super) fn zip(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let Bson::Array(inputs) = argument(name, operand, "inputs")? else {
-        return Err(StoreError::new(
-            34461,
-            "inputs must be an array of expressions",
-        ));
-    };
+    let inputs = argument(name, operand, "inputs")?.as_array();
+    let inputs = inputs.map_or(&[][..], Vec::as_slice);
     let is_long = is_set(operand, "useLongestLength");
     let defaults = operand.as_document().and_then(|d| d.get("defaults"));
-    let defaults = match defaults {
-        None => Vec::new(),
-        Some(Bson::Array(_)) if !is_long => {
-            let text = "cannot specify defaults unless useLongestLength is true";
-            return Err(StoreError::new(34466, text));
-        }
-        Some(Bson::Array(items)) if items.len() != inputs.len() => {
-            let text = "defaults and inputs must have the same length";
-            return Err(StoreError::new(34467, text));
-        }
-        Some(Bson::Array(items)) => {
-            let values = items
-                .iter()
-                .map(|item| Ok(null_if_missing(eval(item, scope)?)));
-            values.collect::<Answer<Vec<_>>>()?
-        }
-        Some(_) => {
-            return Err(StoreError::new(
-                34462,
-                "defaults must be an array of expressions",
-            ));
-        }
-    };
+    let defaults = defaults.and_then(Bson::as_array);
+    let defaults = defaults.map_or(&[][..], Vec::as_slice).iter();
+    let defaults = defaults.map(|item| Ok(null_if_missing(eval(item, scope)?)));
+    let defaults = defaults.collect::<Answer<Vec<_>>>()?;
     let mut lists = Vec::new();
     for input in inputs {
         match eval(input, scope)? {

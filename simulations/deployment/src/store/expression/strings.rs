@@ -2,8 +2,9 @@
 
 use bson::{Bson, doc};
 
-use super::operators::{argument, is_null, list};
-use super::values::text;
+use super::operators::{argument, bounds_of_search, is_null, list};
+use super::sets::kind_of;
+use super::values::text_of_operand;
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
 use crate::store::order::{display, type_name};
@@ -24,75 +25,139 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         "$indexOfBytes" | "$indexOfCP" => return index_of(name, &values),
         _ => {}
     }
-    let text_at = |i: usize| {
-        let value = values.get(i).and_then(Option::as_ref);
-        value.and_then(text).unwrap_or_default()
-    };
-    let subject = text_at(0);
-    let place = |i: usize| {
-        values
-            .get(i)
-            .and_then(Option::as_ref)
-            .and_then(number::truncated)
-    };
+    match name {
+        "$strLenCP" | "$strLenBytes" => return length(name, values.first()),
+        "$split" => return split(&values, scope),
+        _ => {}
+    }
+    let subject = coerced(values.first())?;
     match name {
         "$toUpper" => string(subject.to_ascii_uppercase()),
         "$toLower" => string(subject.to_ascii_lowercase()),
         "$strcasecmp" => {
-            let upper = |text: String| text.to_ascii_uppercase();
-            let order = upper(subject).cmp(&upper(text_at(1)));
+            let other = coerced(values.get(1))?.to_ascii_uppercase();
+            let order = subject.to_ascii_uppercase().cmp(&other);
             Ok(Some(Bson::Int32(order as i32)))
         }
-        "$strLenCP" => Ok(Some(count(subject.chars().count()))),
-        "$strLenBytes" => Ok(Some(count(subject.len()))),
-        "$split" => split(&values, &subject, scope),
-        "$substrCP" => {
-            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
-            let length = usize::try_from(place(2).unwrap_or(0)).unwrap_or(usize::MAX);
-            string(subject.chars().skip(start).take(length).collect())
-        }
-        _ => {
-            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
-            let length = usize::try_from(place(2).unwrap_or(-1)).unwrap_or(usize::MAX);
-            let bytes: Vec<u8> = subject.bytes().skip(start).take(length).collect();
-            String::from_utf8(bytes)
-                .map(Bson::String)
-                .map(Some)
-                .map_err(|_| {
-                    StoreError::new(
-                        28656,
-                        "$substrBytes:  Invalid range, starting or ending index is \
-                                        in the middle of a UTF-8 character.",
-                    )
-                })
+        "$substrCP" => substring_of_characters(&subject, &values),
+        _ => substring_of_bytes(&subject, &values),
+    }
+}
+
+/// Returns an operand as a string. Null and missing are an empty string.
+fn coerced(value: Option<&Option<Bson>>) -> Answer<String> {
+    let Some(value) = value.and_then(Option::as_ref) else {
+        return Ok(String::new());
+    };
+    text_of_operand(value).ok_or_else(|| {
+        let kind = type_name(value);
+        let text = format!("can't convert from BSON type {kind} to String");
+        StoreError::new(16007, text)
+    })
+}
+
+fn length(name: &str, value: Option<&Option<Bson>>) -> Evaluated {
+    match value.and_then(Option::as_ref) {
+        Some(Bson::String(text)) if name == "$strLenCP" => Ok(Some(count(text.chars().count()))),
+        Some(Bson::String(text)) => Ok(Some(count(text.len()))),
+        other => {
+            let kind = kind_of(other);
+            let text = format!("{name} requires a string argument, found: {kind}");
+            let code = if name == "$strLenCP" { 34471 } else { 34473 };
+            Err(StoreError::new(code, text))
         }
     }
+}
+
+fn substring_of_characters(subject: &str, values: &[Option<Bson>]) -> Evaluated {
+    let read = |place: usize, what: &str, codes: [i32; 3]| {
+        let value = values.get(place).and_then(Option::as_ref);
+        let Some(value) = value.filter(|value| number::is_number(value)) else {
+            let kind = kind_of(value);
+            let text = format!("$substrCP: {what} must be a numeric type (is BSON type {kind})");
+            return Err(StoreError::new(codes[0], text));
+        };
+        let whole = number::as_int32(value).ok_or_else(|| {
+            let shown = display(value);
+            let text = format!(
+                "$substrCP: {what} cannot be represented as a 32-bit integral value: {shown}"
+            );
+            StoreError::new(codes[1], text)
+        })?;
+        usize::try_from(whole).map_err(|_| {
+            let text = format!("$substrCP: {what} must be a nonnegative integer.");
+            StoreError::new(codes[2], text)
+        })
+    };
+    let start = read(1, "starting index", [34450, 34451, 34455])?;
+    let length = read(2, "length", [34452, 34453, 34454])?;
+    let part = subject.chars().skip(start).take(length).collect();
+    Ok(Some(Bson::String(part)))
+}
+
+/// Evaluates `$substrBytes` and its older name `$substr`. A negative length is the rest of the
+/// string.
+fn substring_of_bytes(subject: &str, values: &[Option<Bson>]) -> Evaluated {
+    let read = |place: usize, what: &str, code: i32| {
+        let value = values.get(place).and_then(Option::as_ref);
+        let whole = value.and_then(number::truncated);
+        whole.ok_or_else(|| {
+            let kind = kind_of(value);
+            let text = format!("$substrBytes: {what} must be a numeric type (is BSON type {kind})");
+            StoreError::new(code, text)
+        })
+    };
+    let start = read(1, "starting index", 16034)?;
+    let length = read(2, "length", 16035)?;
+    let Ok(start) = usize::try_from(start) else {
+        let text = format!("$substrBytes: starting index must be non-negative (got: {start})");
+        return Err(StoreError::new(50752, text));
+    };
+    let end = usize::try_from(length).map_or(usize::MAX, |length| start.saturating_add(length));
+    for (place, code) in [(start, 28656), (end, 28657)] {
+        if place < subject.len() && !subject.is_char_boundary(place) {
+            let text = "$substrBytes: Invalid range, starting or ending index is in the middle of \
+                        a UTF-8 character.";
+            return Err(StoreError::new(code, text));
+        }
+    }
+    let part = subject.get(start..end.min(subject.len()));
+    Ok(Some(Bson::String(part.unwrap_or_default().to_owned())))
 }
 
 fn count(n: usize) -> Bson {
     Bson::Int32(i32::try_from(n).unwrap_or(i32::MAX))
 }
 
-fn split(values: &[Option<Bson>], subject: &str, scope: &Scope<'_>) -> Evaluated {
-    match values
-        .get(1)
-        .and_then(Option::as_ref)
-        .and_then(Bson::as_str)
-    {
-        Some("") => Err(StoreError::new(
-            40087,
-            "$split requires a non-empty separator",
-        )),
-        Some(by) if !is_null(&values[0]) => {
-            let budget = &scope.context.budget;
-            let parts = subject.split(by).count();
-            budget.charge(subject.len().saturating_add(parts * size_of::<Bson>()))?;
-            let parts = subject.split(by);
-            let parts = parts.map(|part| Bson::String(part.to_owned()));
-            Ok(Some(Bson::Array(parts.collect())))
-        }
-        _ => Ok(Some(Bson::Null)),
+fn split(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
+    let (subject, separator) = (values.first(), values.get(1));
+    if subject.is_none_or(is_null) || separator.is_none_or(is_null) {
+        return Ok(Some(Bson::Null));
     }
+    let read = |value: Option<&'_ Option<Bson>>, place: &str, code: i32| {
+        let value = value.and_then(Option::as_ref);
+        let text = value.and_then(Bson::as_str).map(str::to_owned);
+        text.ok_or_else(|| {
+            let kind = kind_of(value);
+            let text = format!(
+                "$split requires an expression that evaluates to a string as a {place} argument, \
+                 found: {kind}"
+            );
+            StoreError::new(code, text)
+        })
+    };
+    let subject = read(subject, "first", 40085)?;
+    let separator = read(separator, "second", 40086)?;
+    if separator.is_empty() {
+        let text = "$split requires a non-empty separator";
+        return Err(StoreError::new(40087, text));
+    }
+    let budget = &scope.context.budget;
+    let parts = subject.split(&separator).count();
+    budget.charge(subject.len().saturating_add(parts * size_of::<Bson>()))?;
+    let parts = subject.split(&separator);
+    let parts = parts.map(|part| Bson::String(part.to_owned()));
+    Ok(Some(Bson::Array(parts.collect())))
 }
 
 /// Evaluates a named argument that must be a string. Returns `None` if it is null or missing.
@@ -132,7 +197,7 @@ fn trim(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     }
     let is_trimmed = |c: char| match &chars {
         Some(chars) => chars.contains(c),
-        None => c.is_whitespace() || c == '\0',
+        None => is_blank(c),
     };
     let trimmed = match name {
         "$ltrim" => input.trim_start_matches(is_trimmed),
@@ -140,6 +205,14 @@ fn trim(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         _ => input.trim_matches(is_trimmed),
     };
     Ok(Some(Bson::String(trimmed.to_owned())))
+}
+
+/// True for the characters that `$trim` removes by default: fewer than those of Unicode.
+fn is_blank(c: char) -> bool {
+    matches!(
+        c,
+        '\0' | '\t'..='\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}'
+    )
 }
 
 fn replace(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -184,24 +257,7 @@ fn index_of(name: &str, values: &[Option<Bson>]) -> Evaluated {
     let Some(Bson::String(wanted)) = wanted else {
         return wrong(if by_bytes { 40092 } else { 40094 }, "second", wanted);
     };
-    let bound = |place: usize, what: &str| match values.get(place) {
-        None => Ok(None),
-        Some(value) => {
-            let shown = || value.as_ref().map(display).unwrap_or_default();
-            let whole = value.as_ref().and_then(number::as_integer).ok_or_else(|| {
-                let text = format!(
-                    "{name} requires an integral {what} index, found: {}",
-                    shown()
-                );
-                StoreError::new(40096, text)
-            })?;
-            usize::try_from(whole).map(Some).map_err(|_| {
-                let text = format!("{name} requires a nonnegative {what} index, found: {whole}");
-                StoreError::new(40097, text)
-            })
-        }
-    };
-    let (start, end) = (bound(2, "starting")?.unwrap_or(0), bound(3, "ending")?);
+    let (start, end) = bounds_of_search(name, values)?;
     let byte_of = |place: usize| match by_bytes {
         true => place,
         false => input

@@ -5,6 +5,7 @@ use bson::{Bson, DateTime};
 use super::calendar::Local;
 use super::format::{self, ISO_FORMAT, Zone};
 
+use crate::store::decimal::Decimal;
 use crate::store::error::StoreError;
 use crate::store::number;
 use crate::store::order::type_name;
@@ -14,7 +15,7 @@ pub(crate) fn truthy(value: &Bson) -> bool {
     match value {
         Bson::Boolean(b) => *b,
         Bson::Null | Bson::Undefined => false,
-        other if number::is_number(other) => number::as_double(other) != Some(0.0),
+        other if number::is_number(other) => !number::is_zero(other),
         _ => true,
     }
 }
@@ -39,12 +40,13 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("int" | "long" | "double" | "decimal", Bson::Boolean(b)) => {
             convert(&Bson::Int32(i32::from(*b)), to)
         }
+        ("long" | "double" | "decimal", Bson::DateTime(date)) => {
+            convert(&Bson::Int64(date.timestamp_millis()), to)
+        }
         ("int", Bson::String(s)) => s.parse().map(Bson::Int32).map_err(|_| failed(s)),
         ("long", Bson::String(s)) => s.parse().map(Bson::Int64).map_err(|_| failed(s)),
-        ("double", Bson::String(s)) => s.parse().map(Bson::Double).map_err(|_| failed(s)),
+        ("double", Bson::String(s)) => double(s).map(Bson::Double).ok_or_else(|| failed(s)),
         ("decimal", Bson::String(s)) => s.parse().map(Bson::Decimal128).map_err(|_| failed(s)),
-        ("long", Bson::DateTime(d)) => Ok(Bson::Int64(d.timestamp_millis())),
-        ("double", Bson::DateTime(d)) => Ok(Bson::Double(d.timestamp_millis() as f64)),
         ("int", other) => number::truncated(other)
             .and_then(|n| i32::try_from(n).ok())
             .map(Bson::Int32)
@@ -55,11 +57,9 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("double", other) => number::as_double(other)
             .map(Bson::Double)
             .ok_or_else(unsupported),
-        ("decimal", Bson::Decimal128(_)) => Ok(value.clone()),
-        ("decimal", Bson::Double(n)) => Ok(number::decimal(*n)),
-        ("decimal", Bson::Int32(_) | Bson::Int64(_)) => {
-            number::add(&number::decimal(0.0), value).ok_or_else(unsupported)
-        }
+        ("decimal", other) => Decimal::of(other)
+            .map(|number| number.to_bson())
+            .ok_or_else(unsupported),
         ("date", Bson::DateTime(_)) => Ok(value.clone()),
         ("date", Bson::ObjectId(id)) => Ok(Bson::DateTime(id.timestamp())),
         ("date", Bson::Timestamp(t)) => Ok(Bson::DateTime(DateTime::from_millis(
@@ -67,6 +67,8 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ))),
         ("date", Bson::String(s)) => format::parse(s, None, Zone::UTC, false)
             .map(|millis| Bson::DateTime(DateTime::from_millis(millis))),
+        // Unlike the other numbers, an int is no number of milliseconds.
+        ("date", Bson::Int32(_)) => Err(unsupported()),
         ("date", other) => number::truncated(other)
             .map(|ms| Bson::DateTime(DateTime::from_millis(ms)))
             .ok_or_else(unsupported),
@@ -78,14 +80,40 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
     }
 }
 
+/// Parses a double, in decimal or in hexadecimal digits. A number that is too large is refused.
+fn double(text: &str) -> Option<f64> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hexadecimal = digits
+        .get(..2)
+        .filter(|start| start.eq_ignore_ascii_case("0x"));
+    if hexadecimal.is_none() {
+        let value: f64 = text.parse().ok()?;
+        let names_infinity = digits.starts_with(['i', 'I']);
+        return (names_infinity || !value.is_infinite()).then_some(value);
+    }
+    // The server refuses this start, but only this one.
+    if text.starts_with("0x") {
+        return None;
+    }
+    let digits = digits.get(2..).filter(|digits| !digits.is_empty())?;
+    let mut value = 0.0;
+    for digit in digits.chars() {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    (!f64::is_infinite(value)).then_some(if is_negative { -value } else { value })
+}
+
 /// Returns the text of a string, symbol, number, boolean, ObjectId or date, and `None` for other
 /// values.
-pub(super) fn text(value: &Bson) -> Option<String> {
+fn text(value: &Bson) -> Option<String> {
     Some(match value {
         Bson::String(s) | Bson::Symbol(s) => s.clone(),
         Bson::Int32(n) => n.to_string(),
         Bson::Int64(n) => n.to_string(),
-        Bson::Double(n) => n.to_string(),
+        Bson::Double(n) => text_of_double(*n),
         Bson::Decimal128(n) => n.to_string(),
         Bson::Boolean(b) => b.to_string(),
         Bson::ObjectId(id) => id.to_hex(),
@@ -95,4 +123,57 @@ pub(super) fn text(value: &Bson) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Returns the text of an operand that an operator on strings converts, and `None` for a value that
+/// it refuses. Null is an empty text.
+pub(super) fn text_of_operand(value: &Bson) -> Option<String> {
+    match value {
+        Bson::Null | Bson::Undefined => Some(String::new()),
+        Bson::Boolean(_) | Bson::ObjectId(_) => None,
+        Bson::JavaScriptCode(code) => Some(code.clone()),
+        Bson::Timestamp(t) => {
+            let local = Local::of(i64::from(t.time) * 1000);
+            let month = format::print("%b", &local, Zone::UTC).ok()?;
+            let time = format::print("%H:%M:%S", &local, Zone::UTC).ok()?;
+            let day = local.part("$dayOfMonth");
+            Some(format!("{month} {day:>2} {time}:{:x}", t.increment))
+        }
+        other => text(other),
+    }
+}
+
+/// The number of significant digits of a double in a text.
+const DIGITS_OF_DOUBLE: usize = 16;
+
+/// Returns the text of a double with 16 significant digits, without trailing zeros. Large and small
+/// numbers have an exponent.
+fn text_of_double(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
+    }
+    let scientific = format!("{number:.0$e}", DIGITS_OF_DOUBLE - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    let places = 15_i32.saturating_sub(exponent);
+    match usize::try_from(places) {
+        Ok(places) if exponent >= -4 => without_zeros(&format!("{number:.places$}")),
+        _ => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            let mantissa = without_zeros(mantissa);
+            format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+        }
+    }
 }

@@ -14,14 +14,14 @@ fn evaluated(expression: Bson) -> Answer<Bson> {
     Ok(rows.remove(0).remove("v").unwrap_or(Bson::Undefined))
 }
 
-fn check(table: impl IntoIterator<Item = (Bson, Bson)>) {
+pub(super) fn check(table: impl IntoIterator<Item = (Bson, Bson)>) {
     for (expression, expected) in table {
         let value = evaluated(expression.clone());
         assert_eq!(value.expect("a value"), expected, "{expression}");
     }
 }
 
-fn check_errors(table: impl IntoIterator<Item = (Bson, i32)>) {
+pub(super) fn check_errors(table: impl IntoIterator<Item = (Bson, i32)>) {
     for (expression, code) in table {
         let error = evaluated(expression.clone()).expect_err("an error");
         assert_eq!(error.code, code, "{expression}: {error}");
@@ -96,7 +96,7 @@ fn dates_are_printed_and_parsed() {
             bson!({ "$dateToString": {
                 "date": "$d", "timezone": "+05:30", "format": "%H:%M %z %Z",
             } }),
-            bson!("03:43 +0530 +330"),
+            bson!("03:43 +0530 330"),
         ),
         (
             print("%d/%m/%Y %j %u %w %U %V %G %L %%"),
@@ -341,7 +341,7 @@ fn arrays_are_zipped_sorted_and_compared_as_sets() {
     ]);
     check_errors([
         (bson!({ "$zip": { "inputs": ["$s"] } }), 34468),
-        (bson!({ "$setEquals": ["$list", 1] }), 17044),
+        (bson!({ "$setEquals": ["$list", 1] }), 5_887_502),
         (
             bson!({ "$firstN": { "input": "$list", "n": 0 } }),
             5_787_908,

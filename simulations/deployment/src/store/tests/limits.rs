@@ -166,31 +166,28 @@ fn an_aggregation_on_cyclic_views_is_refused() {
 #[test]
 fn extreme_numbers_do_not_overflow_in_expressions() {
     let (least, most) = (i64::MIN, i64::MAX);
+    let (smallest, largest) = (i32::MIN, i32::MAX);
     let mut store = one(doc! { "list": [1, 2, 3] });
-    for range in [
-        bson!([least, -1]),
-        bson!(["$list", least, -1]),
-        bson!([least, most]),
+    for (range, expected) in [
+        (bson!([smallest, -1]), 292),
+        (bson!([smallest, largest]), 292),
+        (bson!([least, most]), 34444),
     ] {
         let stage = doc! { "$project": { "x": { "$range": range } } };
-        assert_eq!(code(&mut store, &[stage]), 292);
+        assert_eq!(code(&mut store, &[stage]), expected);
     }
     for (expression, expected) in [
         (
-            bson!({ "$size": { "$range": [least, most, most] } }),
+            bson!({ "$size": { "$range": [smallest, largest, largest] } }),
             bson!(3),
         ),
         (
-            bson!({ "$size": { "$range": [0, least, least] } }),
+            bson!({ "$size": { "$range": [0, smallest, smallest] } }),
             bson!(1),
         ),
         (
-            bson!({ "$range": [most, least, -most] }),
-            bson!([most, 0, -most]),
-        ),
-        (
-            bson!({ "$range": [least, -1, 0x4000_0000_0000_0000_i64] }),
-            { bson!([least, -0x4000_0000_0000_0000_i64]) },
+            bson!({ "$range": [largest, smallest, -largest] }),
+            bson!([largest, 0, -largest]),
         ),
         (
             bson!({ "$year": DateTime::from_millis(most) }),
@@ -213,7 +210,7 @@ fn extreme_numbers_do_not_overflow_in_expressions() {
             bson!(365),
         ),
         (
-            bson!({ "$slice": ["$list", least, most] }),
+            bson!({ "$slice": ["$list", smallest, largest] }),
             bson!([1, 2, 3]),
         ),
         (bson!({ "$arrayElemAt": ["$list", -3] }), bson!(1)),
