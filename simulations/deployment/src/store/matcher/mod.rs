@@ -170,10 +170,16 @@ impl Node {
 
     fn position(&self, document: &Document, context: &EvaluationContext) -> Option<usize> {
         match self {
-            Self::And(nodes) | Self::Or(nodes) => nodes
+            Self::And(nodes) => nodes
                 .iter()
                 .filter_map(|n| n.position(document, context))
                 .next_back(),
+            // The first alternative that matches is the only one that is tried.
+            Self::Or(nodes) => nodes
+                .iter()
+                .find(|node| matches!(node.matches(document, context), Ok(true)))
+                .and_then(|node| node.position(document, context)),
+            Self::Path(_, predicate) if predicate.is_negation() => None,
             Self::Path(path, predicate) => position(document, path, predicate, context),
             _ => None,
         }
@@ -184,9 +190,8 @@ impl Node {
             Self::And(nodes) => nodes.iter().for_each(|n| n.upsert_fields(fields)),
             Self::Or(nodes) if nodes.len() == 1 => nodes[0].upsert_fields(fields),
             Self::Path(path, predicate) => {
-                if let Some(value) = predicate.equality() {
-                    fields.push((path, value));
-                }
+                let values = predicate.demanded().into_iter();
+                fields.extend(values.map(|value| (path.as_str(), value)));
             }
             _ => {}
         }
@@ -216,9 +221,7 @@ fn position(
                 let Bson::Document(inner) = item else {
                     return false;
                 };
-                path::any(inner, rest, &mut |value| {
-                    predicate.test_value(value, context)
-                })
+                path::any(inner, rest, &mut |seen| predicate.test(seen, context))
             })
             .or_else(|| {
                 // The path can name an element, as in `a.0.b`.
