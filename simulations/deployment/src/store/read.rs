@@ -17,7 +17,7 @@ use super::sort::Sort;
 use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
-use super::path;
+use super::{output, path};
 
 impl Store {
     /// Runs a query. Without a sort pattern, the documents come in natural order.
@@ -229,6 +229,7 @@ impl Store {
             _ => (pipeline, None),
         };
         stages::check(pipeline)?;
+        last.map_or(Ok(()), output::check)?;
         let result = self.run_stages(database, collection, stages, collation, environment)?;
         match last {
             None => Ok(result),

@@ -5,6 +5,9 @@ mod expressions;
 mod indexes;
 mod keys;
 mod limits;
+mod projections;
+mod sorting;
+mod stages;
 mod validation;
 #[cfg(not(feature = "collation"))]
 mod without_collation;
