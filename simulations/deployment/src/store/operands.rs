@@ -186,6 +186,68 @@ pub(super) fn facets(operand: &Bson) -> Answer<Vec<(&str, Vec<Document>)>> {
     facets.collect()
 }
 
+/// Returns the expression of `$replaceRoot`.
+pub(super) fn new_root(operand: &Bson) -> Answer<&Bson> {
+    let Bson::Document(options) = operand else {
+        let kind = type_name(operand);
+        let text =
+            format!("expected an object as specification for $replaceRoot stage, got {kind}");
+        return Err(StoreError::new(40229, text));
+    };
+    check_fields("$replaceRoot", options, &["newRoot"])?;
+    options.get("newRoot").ok_or_else(|| {
+        let text = "BSON field '$replaceRoot.newRoot' is missing but a required field";
+        StoreError::new(40414, text)
+    })
+}
+
+/// Returns the collection and the pipeline of `$unionWith`. Without a collection, the pipeline makes
+/// the documents, and the name of the collection is empty.
+pub(super) fn union(operand: &Bson) -> Answer<(&str, Vec<Document>)> {
+    let no_name = || StoreError::new(73, "the collection of $unionWith has no name");
+    let options = match operand {
+        Bson::String(from) if from.is_empty() => return Err(no_name()),
+        Bson::String(from) => return Ok((from, Vec::new())),
+        Bson::Document(options) => options,
+        other => {
+            let kind = type_name(other);
+            return Err(StoreError::failed_to_parse(format!(
+                "the $unionWith stage specification must be an object or string, but found {kind}"
+            )));
+        }
+    };
+    check_fields("$unionWith", options, &["coll", "pipeline"])?;
+    let stages = options.get("pipeline").map_or(Ok(vec![]), pipeline)?;
+    match options.get("coll") {
+        Some(Bson::String(from)) if from.is_empty() => Err(no_name()),
+        Some(Bson::String(from)) => Ok((from, stages)),
+        Some(other) => {
+            let kind = type_name(other);
+            Err(StoreError::type_mismatch(format!(
+                "BSON field '$unionWith.coll' is the wrong type '{kind}', expected type 'string'"
+            )))
+        }
+        None => match stages.first().map(stage_name) {
+            Some(Ok("$documents")) => Ok(("", stages)),
+            _ => Err(StoreError::failed_to_parse(
+                "$unionWith stage without explicit collection must have a pipeline with \
+                 $documents as first stage",
+            )),
+        },
+    }
+}
+
+/// Returns an error if the operand of a stage has an unknown field.
+pub(super) fn check_fields(stage: &str, options: &Document, known: &[&str]) -> Answer<()> {
+    match options.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(other) => {
+            let text = format!("BSON field '{stage}.{other}' is an unknown field.");
+            Err(StoreError::new(40415, text))
+        }
+    }
+}
+
 /// The path of `$unwind`, and its options.
 pub(super) struct Unwind<'a> {
     pub(super) field: &'a str,

@@ -4,6 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
 use super::expression::{self, Scope};
+use super::operands::check_fields;
 use super::order::type_name;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
@@ -34,10 +35,7 @@ pub(super) fn check(stage: &Document) -> Answer<()> {
             "into",
         ),
     };
-    if let Some(other) = options.keys().find(|key| !known.contains(&key.as_str())) {
-        let text = format!("BSON field '{name}.{other}' is an unknown field.");
-        return Err(StoreError::new(40415, text));
-    }
+    check_fields(name, options, known)?;
     let Some(place) = options.get(required) else {
         let text = format!("BSON field '{name}.{required}' is missing but a required field");
         return Err(StoreError::new(40414, text));
@@ -62,8 +60,38 @@ pub(super) fn check(stage: &Document) -> Answer<()> {
         }
     }
     match name.as_str() {
-        "$merge" => check_modes(options),
+        "$merge" => {
+            check_on(options.get("on"))?;
+            check_modes(options)
+        }
         _ => Ok(()),
+    }
+}
+
+/// Returns an error if the option `on` of `$merge` does not name fields.
+fn check_on(on: Option<&Bson>) -> Answer<()> {
+    match on {
+        None | Some(Bson::String(_)) => Ok(()),
+        Some(Bson::Array(names)) if names.is_empty() => {
+            let text = "If explicitly specifying $merge 'on', must include at least one field";
+            Err(StoreError::new(51187, text))
+        }
+        Some(Bson::Array(names)) => match names.iter().find(|name| name.as_str().is_none()) {
+            None => Ok(()),
+            Some(other) => {
+                let kind = type_name(other);
+                let text = format!("$merge 'on' array elements must be strings, but found {kind}");
+                Err(StoreError::new(51134, text))
+            }
+        },
+        Some(other) => {
+            let kind = type_name(other);
+            let text = format!(
+                "$merge 'on' field  must be either a string or an array of strings, but found \
+                 {kind}"
+            );
+            Err(StoreError::new(51186, text))
+        }
     }
 }
 

@@ -182,15 +182,13 @@ impl Run<'_> {
         name: &str,
         operand: &Bson,
     ) -> Answer<Vec<Shared>> {
-        let root = match operand {
-            Bson::Document(d) if name == "$replaceRoot" => {
-                d.get("newRoot").cloned().unwrap_or(Bson::Null)
-            }
-            other => other.clone(),
+        let root = match name {
+            "$replaceRoot" => operands::new_root(operand)?,
+            _ => operand,
         };
-        expression::check(&root, 0)?;
+        expression::check(root, 0)?;
         self.each(documents, |d| {
-            match expression::evaluate(&root, &Scope::new(d, self.context))? {
+            match expression::evaluate(root, &Scope::new(d, self.context))? {
                 Some(Bson::Document(new)) => Ok(new),
                 other => Err(StoreError::new(
                     40228,
@@ -228,15 +226,8 @@ impl Run<'_> {
                 Ok(vec![Arc::new(result)])
             }
             _ => {
-                let (from, stages) = match operand {
-                    Bson::String(from) => (from.clone(), vec![]),
-                    Bson::Document(d) => (
-                        d.get_str("coll").unwrap_or_default().to_owned(),
-                        d.get("pipeline").map_or(Ok(vec![]), pipeline)?,
-                    ),
-                    _ => return Err(StoreError::failed_to_parse("$unionWith needs an object")),
-                };
-                let more = self.collection(&from, &stages)?;
+                let (from, stages) = operands::union(operand)?;
+                let more = self.collection(from, &stages)?;
                 let budget = &self.context.budget;
                 budget.charge((documents.len() + more.len()) * size_of::<Shared>())?;
                 documents.extend(more);

@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::keys::KeyMaker;
 use super::order::Key;
-use super::{number, path};
+use super::{number, path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -20,7 +20,12 @@ const MAX_FIELDS: usize = 32;
 pub(crate) struct Sort {
     fields: Vec<String>,
     descending: Vec<bool>,
+    /// The number of parts of paths that are numbers.
+    numbers: usize,
 }
+
+/// The number of bytes of a document that are searched in one step.
+const BYTES_PER_STEP: usize = 64;
 
 /// One part of a sort key, in reverse order where the pattern is descending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +72,13 @@ impl Sort {
             descending.push(is_descending(name, direction)?);
             fields.push(name.clone());
         }
-        Ok(Self { fields, descending })
+        let parts = fields.iter().flat_map(|field| field.split('.'));
+        let numbers = parts.filter(|part| path::index(part).is_some()).count();
+        Ok(Self {
+            fields,
+            descending,
+            numbers,
+        })
     }
 
     /// Parses the pattern of the stage `$sort`.
@@ -141,6 +152,13 @@ impl Sort {
             sparse: false,
             key: &|value| context.key(value),
         };
+        if self.numbers > 0 {
+            // For each number, an array is searched for a field of this name.
+            let steps = size::of(document) / BYTES_PER_STEP;
+            context
+                .budget
+                .step(steps.saturating_mul(self.numbers) as u64)?;
+        }
         let mut best: Option<Vec<Part>> = None;
         let made = maker.each(document, &mut |key| {
             context.budget.count(key.len());

@@ -100,6 +100,13 @@ impl Matcher {
         self.root.position(document, context)
     }
 
+    /// Returns the names of the fields that decide whether a document matches, or `None` if any
+    /// field can decide.
+    fn first_names(&self) -> Option<Vec<&str>> {
+        let mut names = Vec::new();
+        self.root.first_names(&mut names).then_some(names)
+    }
+
     /// Returns the paths and values that an upsert takes over from the filter.
     pub(crate) fn upsert_fields(&self) -> Vec<(&str, &Bson)> {
         let mut fields = Vec::new();
@@ -182,6 +189,20 @@ impl Node {
             Self::Path(_, predicate) if predicate.is_negation() => None,
             Self::Path(path, predicate) => position(document, path, predicate, context),
             _ => None,
+        }
+    }
+
+    /// Adds the first parts of the paths. Returns false if other fields can decide as well.
+    fn first_names<'a>(&'a self, names: &mut Vec<&'a str>) -> bool {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
+                nodes.iter().all(|node| node.first_names(names))
+            }
+            Self::Path(path, _) => {
+                names.push(path.split('.').next().unwrap_or(path));
+                true
+            }
+            Self::Expression(_) | Self::Schema(_) => false,
         }
     }
 

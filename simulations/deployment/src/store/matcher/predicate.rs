@@ -9,10 +9,16 @@ use crate::store::collation::is_independent;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
 use crate::store::index::Bounds;
-use crate::store::number;
 use crate::store::order::{compare, equal, rank, type_name};
 use crate::store::path::{self, Seen};
 use crate::store::pattern::Pattern;
+use crate::store::{number, size};
+
+/// The number of copied bytes that count as one step.
+const BYTES_PER_STEP: u64 = 64;
+
+/// The number of steps in which the index of an element becomes the name of a field.
+const STEPS_PER_NAME: u64 = 10;
 
 /// A predicate on the value at a path.
 #[derive(Clone, Debug)]
@@ -309,18 +315,40 @@ fn fields_match(
 ) -> Result<bool, StoreError> {
     match item {
         Bson::Document(inner) => matcher.matches(inner, context),
-        Bson::Array(inner) => matcher.matches(&numbered(inner), context),
+        Bson::Array(inner) => {
+            let fields = numbered(inner, matcher, context)?;
+            matcher.matches(&fields, context)
+        }
         _ => Ok(false),
     }
 }
 
-/// Returns an array as a document whose field names are the indexes.
-fn numbered(items: &[Bson]) -> Document {
-    items
-        .iter()
-        .enumerate()
-        .map(|(i, item)| (i.to_string(), item.clone()))
-        .collect()
+/// Returns an array as a document whose field names are the indexes. Only the elements that the
+/// filter asks for are copied, if it says which.
+fn numbered(
+    items: &[Bson],
+    matcher: &Matcher,
+    context: &EvaluationContext,
+) -> Result<Document, StoreError> {
+    let budget = &context.budget;
+    let copy = |name: String, item: &Bson| {
+        budget.step(STEPS_PER_NAME + size::memory(item) as u64 / BYTES_PER_STEP)?;
+        Ok((name, item.clone()))
+    };
+    match matcher.first_names() {
+        Some(names) => {
+            let asked = names.into_iter().filter_map(|name| {
+                let item = items.get(path::index(name)?)?;
+                Some(copy(name.to_owned(), item))
+            });
+            asked.collect()
+        }
+        None => {
+            let all = items.iter().enumerate();
+            all.map(|(place, item)| copy(place.to_string(), item))
+                .collect()
+        }
+    }
 }
 
 impl Bits {

@@ -85,6 +85,15 @@ fn malformed_unwinds_and_groups_are_refused() {
             40600,
         ),
         (doc! { "$documents": [{ "a": 1 }] }, 73),
+        (doc! { "$replaceRoot": 5 }, 40229),
+        (doc! { "$replaceRoot": {} }, 40414),
+        (doc! { "$replaceRoot": { "a": 1 } }, 40415),
+        (doc! { "$unionWith": 1 }, 9),
+        (doc! { "$unionWith": "" }, 73),
+        (doc! { "$unionWith": {} }, 9),
+        (doc! { "$unionWith": { "coll": 5 } }, 14),
+        (doc! { "$unionWith": { "coll": "" } }, 73),
+        (doc! { "$unionWith": { "coll": "c", "a": 1 } }, 40415),
     ]);
     let mut store = filled(vec![doc! { "_id": 1, "a": [7] }]);
     let stage = doc! { "$unwind": { "path": "$a", "includeArrayIndex": "at.i" } };
@@ -150,6 +159,9 @@ fn malformed_targets_are_refused_and_nothing_is_written() {
         ),
         (merge(doc! { "let": { "a": 1 } }), 51199),
         (merge(doc! { "other": 1 }), 40415),
+        (merge(doc! { "on": 5 }), 51186),
+        (merge(doc! { "on": ["a", 5] }), 51134),
+        (merge(doc! { "on": [] }), 51187),
         (merge(doc! { "into": 5 }), 51178),
         (merge(doc! { "into": "" }), 73),
         (doc! { "$merge": {} }, 40414),
