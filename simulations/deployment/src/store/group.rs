@@ -8,6 +8,7 @@ use bson::{Bson, Document, doc};
 use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope, summary};
+use super::operands::{self, Unwind};
 use super::order::Key;
 use super::pipeline::count_value;
 use super::projection::{assign, assign_within, exclude};
@@ -44,21 +45,13 @@ const ACCUMULATORS: &[&str] = &[
 /// other than an array counts as one element. A document with an empty array, null or no value at
 /// the path is dropped, or stays with `preserveNullAndEmptyArrays`.
 pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> Answer<Vec<Shared>> {
-    let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
-    let given = operand
-        .as_str()
-        .or_else(|| option("path").and_then(Bson::as_str));
-    let Some(given) = given else {
-        let text = "expected either a string or an object as specification for $unwind stage";
-        return Err(StoreError::new(15981, text));
-    };
-    let Some(field) = given.strip_prefix('$') else {
-        let text = format!("path option to $unwind stage should be prefixed with a '$': {given}");
-        return Err(StoreError::new(28818, text));
-    };
-    let keep = option("preserveNullAndEmptyArrays").is_some_and(expression::truthy);
-    let numbering = option("includeArrayIndex").and_then(Bson::as_str);
+    let Unwind {
+        field,
+        keeps,
+        numbering,
+    } = operands::unwind(operand)?;
     path::check(field)?;
+    path::check(numbering.unwrap_or_default())?;
     let mut result = Vec::new();
     for document in documents {
         let found = path::exact(document, field);
@@ -68,18 +61,18 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
             None => (&[][..], false),
         };
         let is_null = matches!(items, [Bson::Null | Bson::Undefined]) && !is_array;
-        if (items.is_empty() || is_null) && !keep {
+        if (items.is_empty() || is_null) && !keeps {
             continue;
         }
         let mut push = |mut copy: Document, place: Bson| {
             if let Some(name) = numbering {
-                copy.insert(name, place);
+                assign(&mut copy, name, place);
             }
             result.push(Arc::new(copy));
         };
         if items.is_empty() {
             budget.hold_document(document)?;
-            push(exclude(document, &[field]), Bson::Null);
+            push(exclude(document, field), Bson::Null);
             continue;
         }
         // The array is replaced by null, so that the copy for each element is small.
@@ -104,26 +97,11 @@ pub(super) fn group(
     spec: &Document,
     context: &EvaluationContext,
 ) -> Answer<Vec<Shared>> {
+    let fields = accumulators(spec)?;
     let id = spec
         .get("_id")
         .ok_or_else(|| StoreError::new(15955, "a group specification must include an _id"))?;
     expression::check(id, 0)?;
-    let mut fields = Vec::new();
-    for (name, accumulator) in spec.iter().filter(|(name, _)| *name != "_id") {
-        let Some((operator, operand)) = accumulator.as_document().and_then(|d| d.iter().next())
-        else {
-            let text = format!("The field '{name}' must be an accumulator object");
-            return Err(StoreError::new(40234, text));
-        };
-        if !ACCUMULATORS.contains(&operator.as_str()) {
-            return Err(StoreError::new(
-                15952,
-                format!("unknown group operator '{operator}'"),
-            ));
-        }
-        expression::check(operand, 0)?;
-        fields.push((name, operator.as_str(), operand));
-    }
     let budget = &context.budget;
     let mut order: Vec<Bson> = Vec::new();
     let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
@@ -153,6 +131,41 @@ pub(super) fn group(
         result.push(Arc::new(row));
     }
     Ok(result)
+}
+
+/// Returns the fields of a group with their accumulators and operands.
+fn accumulators(spec: &Document) -> Answer<Vec<(&str, &str, &Bson)>> {
+    let mut fields = Vec::new();
+    for (name, accumulator) in spec.iter().filter(|(name, _)| *name != "_id") {
+        let given = accumulator.as_document();
+        let first = given.and_then(|given| given.iter().next());
+        let Some((operator, operand)) = first.filter(|(operator, _)| operator.starts_with('$'))
+        else {
+            let text = format!("The field '{name}' must be an accumulator object");
+            return Err(StoreError::new(40234, text));
+        };
+        if name.contains('.') {
+            let text = format!("The field name '{name}' cannot contain '.'");
+            return Err(StoreError::new(40235, text));
+        }
+        if name.starts_with('$') {
+            let text = format!("The field name '{name}' cannot be an operator name");
+            return Err(StoreError::new(40236, text));
+        }
+        if given.is_some_and(|given| given.len() > 1) {
+            let text = format!("The field '{name}' must specify one accumulator");
+            return Err(StoreError::new(40238, text));
+        }
+        if !ACCUMULATORS.contains(&operator.as_str()) {
+            return Err(StoreError::new(
+                15952,
+                format!("unknown group operator '{operator}'"),
+            ));
+        }
+        expression::check(operand, 0)?;
+        fields.push((name.as_str(), operator.as_str(), operand));
+    }
+    Ok(fields)
 }
 
 fn accumulate(

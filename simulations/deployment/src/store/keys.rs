@@ -47,6 +47,9 @@ enum Part<'a> {
     Missing,
 }
 
+/// Takes the keys of a document.
+type Add<'a> = &'a mut dyn FnMut(Vec<Key>) -> Answer<()>;
+
 /// A path that leads through an array, or ends at one.
 type InArray<'a> = (&'a Vec<Bson>, &'a str);
 
@@ -59,15 +62,37 @@ impl<'a> KeyMaker<'a> {
     /// of its elements, or if the document has too many keys.
     pub(super) fn keys(&self, document: &'a Document) -> Answer<Keys> {
         let mut keys = Keys::default();
+        self.each(document, &mut |key| {
+            let bytes = bytes_of(&key);
+            if keys.keys.insert(key) {
+                keys.bytes += bytes;
+            }
+            if keys.keys.len() > MAX_KEYS || keys.bytes > MAX_KEY_BYTES {
+                let text = format!(
+                    "A document may have at most {MAX_KEYS} keys of {MAX_KEY_BYTES} bytes in an \
+                     index"
+                );
+                return Err(StoreError::new(201, text));
+            }
+            Ok(())
+        })?;
+        Ok(keys)
+    }
+
+    /// Calls `add` with each key of a document. The same key can come more than once.
+    ///
+    /// # Errors
+    ///
+    /// As [`KeyMaker::keys`], except that there can be any number of keys.
+    pub(super) fn each(&self, document: &'a Document, add: Add<'_>) -> Answer<()> {
         let parts = self.fields.iter().map(|field| {
             let (head, rest) = field.split_once('.').unwrap_or((field, ""));
             Part::Open(document.get(head), rest)
         });
-        self.expand(parts.collect(), &mut keys)?;
-        Ok(keys)
+        self.expand(parts.collect(), add)
     }
 
-    fn expand(&self, mut parts: Vec<Part<'a>>, keys: &mut Keys) -> Answer<()> {
+    fn expand(&self, mut parts: Vec<Part<'a>>, add: Add<'_>) -> Answer<()> {
         let mut arrays: Vec<Option<InArray<'a>>> = Vec::with_capacity(parts.len());
         // Arrays are told apart by their place in the document.
         let mut first: Option<(&'a Vec<Bson>, usize)> = None;
@@ -97,7 +122,7 @@ impl<'a> KeyMaker<'a> {
             }
         }
         let Some((items, _)) = first else {
-            return self.add(parts, keys);
+            return self.add(parts, add);
         };
         if items.is_empty() {
             for (part, array) in parts.iter_mut().zip(&arrays) {
@@ -107,7 +132,7 @@ impl<'a> KeyMaker<'a> {
                     None => {}
                 }
             }
-            return self.add(parts, keys);
+            return self.add(parts, add);
         }
         for item in items {
             let of_item = parts.iter().zip(&arrays).map(|(part, array)| match array {
@@ -118,12 +143,12 @@ impl<'a> KeyMaker<'a> {
                 }
                 Some(_) => Part::Missing,
             });
-            self.expand(of_item.collect(), keys)?;
+            self.expand(of_item.collect(), add)?;
         }
         Ok(())
     }
 
-    fn add(&self, parts: Vec<Part<'a>>, keys: &mut Keys) -> Answer<()> {
+    fn add(&self, parts: Vec<Part<'a>>, add: Add<'_>) -> Answer<()> {
         let is_missing = |part: &Part<'_>| matches!(part, Part::Missing);
         if self.sparse && parts.iter().all(is_missing) {
             return Ok(());
@@ -132,18 +157,7 @@ impl<'a> KeyMaker<'a> {
             Part::Made(key) => key,
             Part::Missing | Part::Open(..) => Key(Bson::Null),
         });
-        let key: Vec<Key> = values.collect();
-        let bytes = bytes_of(&key);
-        if keys.keys.insert(key) {
-            keys.bytes += bytes;
-        }
-        if keys.keys.len() > MAX_KEYS || keys.bytes > MAX_KEY_BYTES {
-            let text = format!(
-                "A document may have at most {MAX_KEYS} keys of {MAX_KEY_BYTES} bytes in an index"
-            );
-            return Err(StoreError::new(201, text));
-        }
-        Ok(())
+        add(values.collect())
     }
 
     fn parallel(&self, at: usize, of: usize) -> StoreError {
@@ -198,7 +212,13 @@ fn walk<'a>(mut value: Option<&'a Bson>, mut rest: &'a str) -> Answer<Walked<'a>
                     );
                     return Err(StoreError::new(16746, text));
                 }
-                Some(item)
+                match item {
+                    // An array that the path names by its index is a value as a whole.
+                    Bson::Array(inner) if tail.is_empty() && !inner.is_empty() => {
+                        return Ok(Walked::Value(item));
+                    }
+                    item => Some(item),
+                }
             }
             Some(value) if rest.is_empty() => return Ok(Walked::Value(value)),
             Some(Bson::Document(inner)) => inner.get(head),

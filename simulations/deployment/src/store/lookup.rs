@@ -5,37 +5,137 @@ use bson::{Bson, Document, doc};
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::matcher::Matcher;
+use super::order::{display, type_name};
 use super::pipeline::{Answer, Run, pipeline};
 use super::projection::assign_within;
+use super::stages::stage_name;
 use super::types::Shared;
 use super::{path, size};
+
+/// The parsed operand of `$lookup`.
+struct Join<'a> {
+    /// The other collection, unless the pipeline makes the documents.
+    from: Option<&'a str>,
+    into: &'a str,
+    /// The fields that have to be equal, here and in the other collection.
+    fields: Option<(&'a str, &'a str)>,
+    variables: Option<&'a Document>,
+    stages: Vec<Document>,
+}
+
+/// Returns the error for a malformed operand. Newer servers than 7.0 have other codes for some of
+/// these errors.
+fn refuse<T>(text: impl Into<String>) -> Answer<T> {
+    Err(StoreError::failed_to_parse(text))
+}
+
+/// Parses the operand of `$lookup`.
+fn join(spec: &Document) -> Answer<Join<'_>> {
+    spec.iter()
+        .try_for_each(|(name, value)| check_argument(name, value))?;
+    let stages = spec.get("pipeline").map(pipeline).transpose()?;
+    let variables = spec.get_document("let").ok();
+    let text = |name: &str| spec.get_str(name).ok().filter(|text| !text.is_empty());
+    let from = text("from");
+    if from.is_none() {
+        check_without_collection(stages.as_deref())?;
+    }
+    let Some(into) = text("as") else {
+        return refuse("must specify 'as' field for a $lookup");
+    };
+    path::check_field(into)?;
+    let fields = match (text("localField"), text("foreignField"), &stages) {
+        (Some(local), Some(foreign), _) => {
+            path::check_field(local)?;
+            path::check_field(foreign)?;
+            Some((local, foreign))
+        }
+        (None, None, Some(_)) => None,
+        (_, _, None) => {
+            return refuse(
+                "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be \
+                 specified",
+            );
+        }
+        _ => {
+            return refuse(
+                "$lookup requires both or neither of 'localField' and 'foreignField' to be \
+                 specified",
+            );
+        }
+    };
+    if variables.is_some() && stages.is_none() {
+        return refuse("$lookup with a 'let' argument must also specify 'pipeline'");
+    }
+    for (name, value) in variables.into_iter().flatten() {
+        expression::check_variable_name(name)?;
+        expression::check(value, 0)?;
+    }
+    Ok(Join {
+        from,
+        into,
+        fields,
+        variables,
+        stages: stages.unwrap_or_default(),
+    })
+}
+
+/// Returns an error if an argument is unknown or has a wrong type.
+fn check_argument(name: &str, value: &Bson) -> Answer<()> {
+    let kind = type_name(value);
+    match (name, value) {
+        ("pipeline", _)
+        | ("let", Bson::Document(_))
+        | ("from" | "as" | "localField" | "foreignField", Bson::String(_)) => Ok(()),
+        ("let", _) => refuse(format!(
+            "$lookup argument 'let: {}' must be an object, is type {kind}",
+            display(value)
+        )),
+        ("from", _) => refuse(format!(
+            "$lookup 'from' field must be a string, but found {kind}"
+        )),
+        ("as" | "localField" | "foreignField", _) => refuse(format!(
+            "$lookup argument '{name}' must be a string, found {name}: {}: {kind}",
+            display(value)
+        )),
+        _ => refuse(format!("unknown argument to $lookup: {name}")),
+    }
+}
+
+/// Returns an error if the pipeline of a `$lookup` without another collection makes no documents.
+fn check_without_collection(stages: Option<&[Document]>) -> Answer<()> {
+    let Some(stages) = stages else {
+        return refuse("must specify 'pipeline' when 'from' is empty");
+    };
+    match stages.first().map(stage_name) {
+        Some(Ok("$documents")) => Ok(()),
+        _ => refuse(
+            "$lookup stage without explicit collection must have a pipeline with $documents as \
+             first stage",
+        ),
+    }
+}
 
 impl Run<'_> {
     /// Adds to each document an array with the matching documents of another collection.
     pub(super) fn lookup(&self, documents: Vec<Shared>, spec: &Document) -> Answer<Vec<Shared>> {
-        let text = |name: &str| spec.get_str(name).ok();
-        let Some(into) = text("as") else {
-            return Err(StoreError::failed_to_parse(
-                "must specify 'as' field for a $lookup",
-            ));
+        let join = join(spec)?;
+        let foreign = match join.from {
+            Some(from) => self.collection(from, &[])?,
+            None => Vec::new(),
         };
-        path::check(into)?;
-        let fields = ["localField", "foreignField"].into_iter().filter_map(text);
-        fields.into_iter().try_for_each(path::check)?;
-        let stages = spec.get("pipeline").map_or(Ok(vec![]), pipeline)?;
-        let foreign = self.collection(text("from").unwrap_or_default(), &[])?;
         let budget = &self.context.budget;
         self.each(documents, |document| {
             budget.step(foreign.len() as u64)?;
             budget.charge(size::memory_of_document(&self.context.variables)?)?;
             let mut context = self.context.clone();
             let scope = Scope::new(document, self.context);
-            for (name, value) in spec.get_document("let").ok().into_iter().flatten() {
+            for (name, value) in join.variables.into_iter().flatten() {
                 let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
                 context.variables.insert(name, value);
             }
             let mut joined = foreign.clone();
-            if let (Some(local), Some(field)) = (text("localField"), text("foreignField")) {
+            if let Some((local, field)) = join.fields {
                 let mut wanted: Vec<Bson> =
                     path::values(document, local).into_iter().cloned().collect();
                 if wanted.is_empty() {
@@ -55,9 +155,9 @@ impl Run<'_> {
                 depth: self.depth + 1,
                 ..*self
             };
-            let joined = inner.stages(joined, "", &stages)?;
+            let joined = inner.stages(joined, "", &join.stages)?;
             let mut result = document.clone();
-            assign_within(&mut result, into, self.array(&joined)?, budget)?;
+            assign_within(&mut result, join.into, self.array(&joined)?, budget)?;
             Ok(result)
         })
     }

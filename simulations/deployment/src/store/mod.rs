@@ -28,6 +28,7 @@ mod lookup;
 mod matcher;
 mod merge;
 mod number;
+mod operands;
 mod order;
 mod output;
 mod path;

@@ -3,9 +3,164 @@
 use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
+use super::expression::{self, Scope};
+use super::operands::check_fields;
+use super::order::type_name;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
 use super::{Answer, Store};
+
+/// Returns an error if the stage `$out` or `$merge` is malformed.
+pub(super) fn check(stage: &Document) -> Answer<()> {
+    let Some((name, operand)) = stage.iter().next() else {
+        return Ok(());
+    };
+    let options = match operand {
+        Bson::String(target) => return check_target(name, target),
+        Bson::Document(options) => options,
+        other => {
+            let kind = type_name(other);
+            let text =
+                format!("{name} only supports a string or object argument, but found {kind}");
+            return Err(StoreError::new(
+                if name == "$out" { 16990 } else { 51182 },
+                text,
+            ));
+        }
+    };
+    let (known, required): (&[&str], &str) = match name.as_str() {
+        "$out" => (&["db", "coll", "timeseries"], "coll"),
+        _ => (
+            &["into", "on", "let", "whenMatched", "whenNotMatched"],
+            "into",
+        ),
+    };
+    check_fields(name, options, known)?;
+    let Some(place) = options.get(required) else {
+        let text = format!("BSON field '{name}.{required}' is missing but a required field");
+        return Err(StoreError::new(40414, text));
+    };
+    match place {
+        Bson::String(target) => check_target(name, target)?,
+        Bson::Document(place) if name == "$merge" => {
+            check_target(name, place.get_str("coll").unwrap_or_default())?;
+        }
+        other if name == "$merge" => {
+            let kind = type_name(other);
+            let text = format!(
+                "$merge 'into' field  must be either a string or an object, but found {kind}"
+            );
+            return Err(StoreError::new(51178, text));
+        }
+        other => {
+            let kind = type_name(other);
+            return Err(StoreError::type_mismatch(format!(
+                "BSON field '$out.coll' is the wrong type '{kind}', expected type 'string'"
+            )));
+        }
+    }
+    match name.as_str() {
+        "$merge" => {
+            check_on(options.get("on"))?;
+            check_modes(options)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error if the option `on` of `$merge` does not name fields.
+fn check_on(on: Option<&Bson>) -> Answer<()> {
+    match on {
+        None | Some(Bson::String(_)) => Ok(()),
+        Some(Bson::Array(names)) if names.is_empty() => {
+            let text = "If explicitly specifying $merge 'on', must include at least one field";
+            Err(StoreError::new(51187, text))
+        }
+        Some(Bson::Array(names)) => match names.iter().find(|name| name.as_str().is_none()) {
+            None => Ok(()),
+            Some(other) => {
+                let kind = type_name(other);
+                let text = format!("$merge 'on' array elements must be strings, but found {kind}");
+                Err(StoreError::new(51134, text))
+            }
+        },
+        Some(other) => {
+            let kind = type_name(other);
+            let text = format!(
+                "$merge 'on' field  must be either a string or an array of strings, but found \
+                 {kind}"
+            );
+            Err(StoreError::new(51186, text))
+        }
+    }
+}
+
+fn check_target(name: &str, target: &str) -> Answer<()> {
+    if target.is_empty() {
+        let text = format!("Invalid {name} target namespace: the collection has no name");
+        return Err(StoreError::new(73, text));
+    }
+    Ok(())
+}
+
+/// Returns an error if `$merge` has unknown modes, or modes that a server does not combine.
+fn check_modes(options: &Document) -> Answer<()> {
+    let unknown = |field: &str, value: &str| {
+        StoreError::bad_value(format!(
+            "Enumeration value '{value}' for field '{field}' is not a valid value."
+        ))
+    };
+    let matched = match options.get("whenMatched") {
+        None => "merge",
+        Some(Bson::Array(_)) => "pipeline",
+        Some(Bson::String(mode)) => match mode.as_str() {
+            "replace" | "merge" | "keepExisting" | "fail" => mode,
+            other => return Err(unknown("whenMatched", other)),
+        },
+        Some(other) => {
+            let kind = type_name(other);
+            let text = format!(
+                "$merge 'whenMatched' field  must be either a string or an array, but found {kind}"
+            );
+            return Err(StoreError::new(51191, text));
+        }
+    };
+    let otherwise = match options.get("whenNotMatched") {
+        None => "insert",
+        Some(Bson::String(mode)) => match mode.as_str() {
+            "insert" | "discard" | "fail" => mode,
+            other => return Err(unknown("$merge.whenNotMatched", other)),
+        },
+        Some(other) => {
+            let kind = type_name(other);
+            return Err(StoreError::type_mismatch(format!(
+                "BSON field '$merge.whenNotMatched' is the wrong type '{kind}', expected type \
+                 'string'"
+            )));
+        }
+    };
+    if matches!(matched, "keepExisting" | "fail") && otherwise != "insert" {
+        let text = format!(
+            "Combination of $merge modes 'whenMatched: {matched}' and 'whenNotMatched: \
+             {otherwise}' is not supported"
+        );
+        return Err(StoreError::new(51181, text));
+    }
+    match options.get("let") {
+        None => Ok(()),
+        Some(Bson::Document(_)) if matched == "pipeline" => Ok(()),
+        Some(Bson::Document(_)) => {
+            let text = format!("Cannot use 'let' variables with 'whenMatched: {matched}' mode");
+            Err(StoreError::new(51199, text))
+        }
+        Some(other) => {
+            let kind = type_name(other);
+            Err(StoreError::type_mismatch(format!(
+                "BSON field '$merge.let' is the wrong type '{kind}', expected type 'object'"
+            )))
+        }
+    }
+}
 
 impl Store {
     /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
@@ -119,6 +274,11 @@ impl Store {
             variables: environment.variables.clone(),
             ..reborrow(environment)
         };
+        let scope = Scope::new(&document, &context);
+        for (name, value) in options.get_document("let").into_iter().flatten() {
+            let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
+            inner.variables.insert(name, value);
+        }
         inner.variables.insert("new", document);
         self.update_one(target, &statement, &mut inner).map(|_| ())
     }

@@ -1,15 +1,11 @@
 //! Dotted paths, for example in filters, sort patterns, projections and updates.
 
-use std::cmp::Ordering;
-
 use bson::{Bson, Document};
 
 use super::error::StoreError;
-use super::expression::EvaluationContext;
-use super::order::Key;
 
 /// The largest number of parts of a path. Documents in a pipeline are not nested deeper than this.
-const MAX_PARTS: usize = 200;
+pub(crate) const MAX_PARTS: usize = 200;
 
 /// The largest number of parts of a path that are numbers. Such a part means an element of an array
 /// and a field of the elements, so each one can double the number of ways that a path has.
@@ -29,34 +25,77 @@ pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Returns an error if a path is not valid in a stage or a projection. [`check`] is a part of this.
+pub(crate) fn check_field(path: &str) -> Result<(), StoreError> {
+    check(path)?;
+    if path.is_empty() {
+        let text = "FieldPath cannot be constructed with empty string";
+        return Err(StoreError::new(40352, text));
+    }
+    if path.ends_with('.') {
+        return Err(StoreError::new(40353, "FieldPath must not end with a '.'."));
+    }
+    for part in path.split('.') {
+        if part.is_empty() {
+            let text = "FieldPath field names may not be empty strings.";
+            return Err(StoreError::new(15998, text));
+        }
+        if part.starts_with('$') && !matches!(part, "$ref" | "$id" | "$db") {
+            let text = format!(
+                "FieldPath field names may not start with '$'. Consider using $getField or \
+                 $setField. Got: {path}"
+            );
+            return Err(StoreError::new(16410, text));
+        }
+    }
+    Ok(())
+}
+
 /// Parses `text` as an index into an array.
 pub(crate) fn index(text: &str) -> Option<usize> {
     let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
     if plain { text.parse().ok() } else { None }
 }
 
+/// What a document has at a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen<'a> {
+    /// A document lacks the next field, or a scalar is in the place of a document.
+    Missing,
+    /// The value of a field.
+    Field(&'a Bson),
+    /// The element of an array, whose index is the last part of the path. If it is an array, its
+    /// own elements are not at the path.
+    Element(&'a Bson),
+}
+
+impl<'a> Seen<'a> {
+    /// Returns the value, if there is one.
+    pub(crate) const fn value(self) -> Option<&'a Bson> {
+        match self {
+            Self::Missing => None,
+            Self::Field(value) | Self::Element(value) => Some(value),
+        }
+    }
+}
+
 /// Calls `see` with each value at a path until `see` returns true. Returns true if `see` did.
 ///
 /// In an array on the way, the path continues in each element that is a document, and in the
-/// element whose index the path names. Other elements are skipped. `see` gets `None` if a document
-/// lacks the next field, or if a scalar is in the place of a document.
-pub(crate) fn any(
-    document: &Document,
-    path: &str,
-    see: &mut dyn FnMut(Option<&Bson>) -> bool,
-) -> bool {
+/// element whose index the path names. Other elements are skipped.
+pub(crate) fn any(document: &Document, path: &str, see: &mut dyn FnMut(Seen<'_>) -> bool) -> bool {
     let (head, rest) = match path.split_once('.') {
         Some((head, rest)) => (head, Some(rest)),
         None => (path, None),
     };
     match (document.get(head), rest) {
-        (value, None) => see(value),
+        (Some(value), None) => see(Seen::Field(value)),
         (Some(value), Some(rest)) => any_below(value, rest, see),
-        (None, Some(_)) => see(None),
+        (None, _) => see(Seen::Missing),
     }
 }
 
-fn any_below(value: &Bson, path: &str, see: &mut dyn FnMut(Option<&Bson>) -> bool) -> bool {
+fn any_below(value: &Bson, path: &str, see: &mut dyn FnMut(Seen<'_>) -> bool) -> bool {
     match value {
         Bson::Document(inner) => any(inner, path, see),
         Bson::Array(items) => {
@@ -71,15 +110,17 @@ fn any_below(value: &Bson, path: &str, see: &mut dyn FnMut(Option<&Bson>) -> boo
                 Some((head, rest)) => (head, Some(rest)),
                 None => (path, None),
             };
-            let Some(item) = index(head).and_then(|i| items.get(i)) else {
-                return false;
-            };
-            match rest {
-                None => see(Some(item)),
-                Some(rest) => any_below(item, rest, see),
+            let item = index(head).and_then(|i| items.get(i));
+            match (item, rest) {
+                (Some(item), None) => see(Seen::Element(item)),
+                (Some(Bson::Document(_) | Bson::Array(_)), Some(rest)) => {
+                    item.is_some_and(|item| any_below(item, rest, see))
+                }
+                // A scalar element has no fields, not even missing ones.
+                _ => false,
             }
         }
-        _ => see(None),
+        _ => see(Seen::Missing),
     }
 }
 
@@ -129,46 +170,6 @@ fn collect_below<'a>(value: &'a Bson, path: &str, found: &mut Vec<&'a Bson>) {
         }
         _ => {}
     }
-}
-
-/// Returns the key of the value at a path by which a document is sorted. An array counts as its
-/// least element in ascending order and as its greatest one in descending order. A missing value
-/// counts as null. An empty array comes before null.
-pub(crate) fn sort_key(
-    document: &Document,
-    path: &str,
-    descending: bool,
-    context: &EvaluationContext,
-) -> Key {
-    let mut best: Option<Key> = None;
-    let mut consider = |value: &Bson| {
-        let value = context.key(value);
-        let better = match &best {
-            None => true,
-            Some(best) => {
-                let order = value.cmp(best);
-                order
-                    == if descending {
-                        Ordering::Greater
-                    } else {
-                        Ordering::Less
-                    }
-            }
-        };
-        if better {
-            best = Some(value);
-        }
-    };
-    any(document, path, &mut |value| {
-        match value {
-            None => consider(&Bson::Null),
-            Some(Bson::Array(items)) if items.is_empty() => consider(&Bson::Undefined),
-            Some(Bson::Array(items)) => items.iter().for_each(&mut consider),
-            Some(value) => consider(value),
-        }
-        false
-    });
-    best.unwrap_or(Key(Bson::Null))
 }
 
 /// Returns the value at a path whose parts are names of fields and indexes into arrays.

@@ -8,12 +8,13 @@ use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
 use super::group::{group, unwind};
 use super::matcher::Matcher;
+use super::operands;
 use super::order::type_name;
-use super::projection::{Projection, assign_within, exclude, exclude_within};
+use super::projection::Projection;
 use super::sort::Sort;
 use super::stages::check;
 use super::types::{Namespace, Shared};
-use super::{Store, number, path, size};
+use super::{Store, size};
 
 pub(super) type Answer<T> = Result<T, StoreError>;
 
@@ -99,39 +100,29 @@ impl Run<'_> {
                 }
                 Ok(kept)
             }
-            "$project" => {
-                let specification = object(15969, name, operand)?;
-                if specification.is_empty() {
-                    let text = "projection specification must have at least one field";
-                    return Err(StoreError::new(51272, text));
-                }
-                let projection = Projection::new(specification, false)?;
+            "$project" | "$unset" => {
+                let projection = match name {
+                    "$project" => operands::project(object(15969, name, operand)?)?,
+                    _ => operands::unset(operand)?,
+                };
                 self.each(documents, |d| projection.apply(d, None, self.context))
             }
-            "$addFields" | "$set" => self.add_fields(documents, object(40272, name, operand)?),
-            "$unset" => {
-                let names: Vec<&str> = match operand {
-                    Bson::String(name) => vec![name],
-                    Bson::Array(names) => names.iter().filter_map(Bson::as_str).collect(),
-                    _ => vec![],
-                };
-                if names.is_empty() {
-                    let text = "$unset specification must be a string or an array";
-                    return Err(StoreError::new(31002, text));
-                }
-                self.each(documents, |d| Ok(exclude(d, &names)))
+            "$addFields" | "$set" => {
+                let added = Projection::adding(name, object(40272, name, operand)?)?;
+                self.each(documents, |d| added.apply(d, None, self.context))
             }
             "$sort" => {
-                let sort = Sort::new(object(15973, name, operand)?)?;
-                documents.sort_by_cached_key(|d| sort.key(d, self.context));
+                let sort = Sort::of_stage(object(15973, name, operand)?)?;
+                sort.arrange(&mut documents, self.context, |document| document)?;
                 Ok(documents)
             }
             "$group" => group(&documents, object(15947, name, operand)?, self.context),
             "$sortByCount" => {
+                operands::check_sort_by_count(operand)?;
                 let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
                 let mut groups = group(&documents, &spec, self.context)?;
                 let sort = Sort::new(&doc! { "count": -1 })?;
-                groups.sort_by_cached_key(|d| sort.key(d, self.context));
+                sort.arrange(&mut groups, self.context, |document| document)?;
                 Ok(groups)
             }
             "$bucket" | "$bucketAuto" => self.bucket(documents, name, operand),
@@ -154,30 +145,17 @@ impl Run<'_> {
         operand: &Bson,
     ) -> Answer<Vec<Shared>> {
         match name {
-            "$limit" | "$skip" => {
-                let count = number::as_integer(operand).and_then(|n| usize::try_from(n).ok());
-                let count = count.filter(|n| *n > 0 || name == "$skip").ok_or_else(|| {
-                    let text = format!(
-                        "invalid argument to {name} stage: Expected a positive \
-                                        number in: {name}: {}",
-                        super::order::display(operand)
-                    );
-                    StoreError::new(if name == "$limit" { 15958 } else { 5_107_200 }, text)
-                })?;
-                if name == "$limit" {
-                    documents.truncate(count);
-                } else {
-                    documents.drain(..count.min(documents.len()));
-                }
+            "$limit" => {
+                documents.truncate(operands::limit(operand)?);
+                Ok(documents)
+            }
+            "$skip" => {
+                let count = operands::skip(operand)?;
+                documents.drain(..count.min(documents.len()));
                 Ok(documents)
             }
             "$count" => {
-                let field = operand
-                    .as_str()
-                    .filter(|s| !s.is_empty() && !s.starts_with('$'));
-                let field = field.ok_or_else(|| {
-                    StoreError::new(40156, "the count field must be a non-empty string")
-                })?;
+                let field = operands::count(operand)?;
                 if documents.is_empty() {
                     return Ok(documents);
                 }
@@ -187,13 +165,7 @@ impl Run<'_> {
                 Ok(vec![Arc::new(result)])
             }
             _ => {
-                let size = operand.as_document().and_then(|d| d.get("size"));
-                let size = size
-                    .and_then(number::as_integer)
-                    .and_then(|n| usize::try_from(n).ok());
-                let size = size.ok_or_else(|| {
-                    StoreError::new(28746, "size argument to $sample must be a number")
-                })?;
+                let size = operands::sample(operand)?;
                 let mut taken = Vec::new();
                 while taken.len() < size && !documents.is_empty() {
                     let draw = self.context.draw() % documents.len() as u64;
@@ -210,15 +182,13 @@ impl Run<'_> {
         name: &str,
         operand: &Bson,
     ) -> Answer<Vec<Shared>> {
-        let root = match operand {
-            Bson::Document(d) if name == "$replaceRoot" => {
-                d.get("newRoot").cloned().unwrap_or(Bson::Null)
-            }
-            other => other.clone(),
+        let root = match name {
+            "$replaceRoot" => operands::new_root(operand)?,
+            _ => operand,
         };
-        expression::check(&root, 0)?;
+        expression::check(root, 0)?;
         self.each(documents, |d| {
-            match expression::evaluate(&root, &Scope::new(d, self.context))? {
+            match expression::evaluate(root, &Scope::new(d, self.context))? {
                 Some(Bson::Document(new)) => Ok(new),
                 other => Err(StoreError::new(
                     40228,
@@ -244,8 +214,7 @@ impl Run<'_> {
             "$facet" => {
                 let budget = &self.context.budget;
                 let mut result = Document::new();
-                for (facet, stages) in object(40169, name, operand)? {
-                    let stages = pipeline(stages)?;
+                for (facet, stages) in operands::facets(operand)? {
                     let mark = budget.charged();
                     let inner = self
                         .deeper()
@@ -257,15 +226,8 @@ impl Run<'_> {
                 Ok(vec![Arc::new(result)])
             }
             _ => {
-                let (from, stages) = match operand {
-                    Bson::String(from) => (from.clone(), vec![]),
-                    Bson::Document(d) => (
-                        d.get_str("coll").unwrap_or_default().to_owned(),
-                        d.get("pipeline").map_or(Ok(vec![]), pipeline)?,
-                    ),
-                    _ => return Err(StoreError::failed_to_parse("$unionWith needs an object")),
-                };
-                let more = self.collection(&from, &stages)?;
+                let (from, stages) = operands::union(operand)?;
+                let more = self.collection(from, &stages)?;
                 let budget = &self.context.budget;
                 budget.charge((documents.len() + more.len()) * size_of::<Shared>())?;
                 documents.extend(more);
@@ -298,23 +260,6 @@ impl Run<'_> {
             changed.push(Arc::new(result));
         }
         Ok(changed)
-    }
-
-    fn add_fields(&self, documents: Vec<Shared>, fields: &Document) -> Answer<Vec<Shared>> {
-        fields.keys().try_for_each(|name| path::check(name))?;
-        fields.values().try_for_each(|e| expression::check(e, 0))?;
-        let budget = &self.context.budget;
-        self.each(documents, |document| {
-            let mut result = document.clone();
-            let scope = Scope::new(document, self.context);
-            for (name, expression) in fields {
-                match expression::evaluate(expression, &scope)? {
-                    Some(value) => assign_within(&mut result, name, value, budget)?,
-                    None => exclude_within(&mut result, name, budget)?,
-                }
-            }
-            Ok(result)
-        })
     }
 
     /// Returns documents as an array. The memory of the array is charged before the array is built.

@@ -11,13 +11,13 @@ use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::order::identical_documents;
-use super::path;
 use super::pipeline::Run;
 use super::projection::Projection;
 use super::sort::Sort;
 use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
+use super::{output, path};
 
 impl Store {
     /// Runs a query. Without a sort pattern, the documents come in natural order.
@@ -38,7 +38,7 @@ impl Store {
             .sort
             .as_ref()
             .filter(|s| !s.is_empty())
-            .map(Sort::new)
+            .map(Sort::of_query)
             .transpose()?;
         let projection = find.projection.as_ref().filter(|p| !p.is_empty());
         let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
@@ -65,12 +65,7 @@ impl Store {
             Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
         };
         if let Some(sort) = sort {
-            if sort.is_reversed_natural() {
-                found.reverse();
-            } else {
-                context.budget.step(found.len() as u64)?;
-                found.sort_by_cached_key(|(_, document)| sort.key(document, &context));
-            }
+            sort.arrange(&mut found, &context, |(_, document)| document)?;
         }
         let page = found.into_iter().skip(skip).take(limit);
         let page = page.map(|(record, document)| hinted.shown(find, record, document));
@@ -234,6 +229,7 @@ impl Store {
             _ => (pipeline, None),
         };
         stages::check(pipeline)?;
+        last.map_or(Ok(()), output::check)?;
         let result = self.run_stages(database, collection, stages, collation, environment)?;
         match last {
             None => Ok(result),

@@ -18,6 +18,10 @@ impl Run<'_> {
         operand: &Bson,
     ) -> Answer<Vec<Shared>> {
         match name {
+            "$documents" if !collection.is_empty() => {
+                let text = "$documents can only be run with {aggregate: 1}";
+                Err(StoreError::new(73, text))
+            }
             "$documents" => match operand {
                 Bson::Array(items) => Ok(items
                     .iter()

@@ -9,6 +9,9 @@ mod keys;
 mod limits;
 mod numbers;
 mod operands;
+mod projections;
+mod sorting;
+mod stages;
 mod validation;
 #[cfg(not(feature = "collation"))]
 mod without_collation;

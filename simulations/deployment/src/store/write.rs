@@ -312,7 +312,8 @@ impl Store {
         context: &EvaluationContext,
     ) -> Answer<(Matcher, Vec<(u64, Shared)>)> {
         let matcher = Matcher::new(filter)?;
-        let sort = sort.filter(|s| !s.is_empty()).map(Sort::new).transpose()?;
+        let sort = sort.filter(|s| !s.is_empty()).map(Sort::of_query);
+        let sort = sort.transpose()?;
         let Some(collection) = self.collection(namespace) else {
             return Ok((matcher, vec![]));
         };
@@ -323,7 +324,7 @@ impl Store {
             .filter_map(|r| Some((*r, collection.records.get(r)?.clone())));
         let mut found: Vec<_> = found.collect();
         if let Some(sort) = sort {
-            found.sort_by_cached_key(|(_, document)| sort.key(document, context));
+            sort.arrange(&mut found, context, |(_, document)| document)?;
             found.truncate(limit);
         }
         Ok((matcher, found))

@@ -100,6 +100,13 @@ impl Matcher {
         self.root.position(document, context)
     }
 
+    /// Returns the names of the fields that decide whether a document matches, or `None` if any
+    /// field can decide.
+    fn first_names(&self) -> Option<Vec<&str>> {
+        let mut names = Vec::new();
+        self.root.first_names(&mut names).then_some(names)
+    }
+
     /// Returns the paths and values that an upsert takes over from the filter.
     pub(crate) fn upsert_fields(&self) -> Vec<(&str, &Bson)> {
         let mut fields = Vec::new();
@@ -170,12 +177,32 @@ impl Node {
 
     fn position(&self, document: &Document, context: &EvaluationContext) -> Option<usize> {
         match self {
-            Self::And(nodes) | Self::Or(nodes) => nodes
+            Self::And(nodes) => nodes
                 .iter()
                 .filter_map(|n| n.position(document, context))
                 .next_back(),
+            // The first alternative that matches is the only one that is tried.
+            Self::Or(nodes) => nodes
+                .iter()
+                .find(|node| matches!(node.matches(document, context), Ok(true)))
+                .and_then(|node| node.position(document, context)),
+            Self::Path(_, predicate) if predicate.is_negation() => None,
             Self::Path(path, predicate) => position(document, path, predicate, context),
             _ => None,
+        }
+    }
+
+    /// Adds the first parts of the paths. Returns false if other fields can decide as well.
+    fn first_names<'a>(&'a self, names: &mut Vec<&'a str>) -> bool {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
+                nodes.iter().all(|node| node.first_names(names))
+            }
+            Self::Path(path, _) => {
+                names.push(path.split('.').next().unwrap_or(path));
+                true
+            }
+            Self::Expression(_) | Self::Schema(_) => false,
         }
     }
 
@@ -184,9 +211,8 @@ impl Node {
             Self::And(nodes) => nodes.iter().for_each(|n| n.upsert_fields(fields)),
             Self::Or(nodes) if nodes.len() == 1 => nodes[0].upsert_fields(fields),
             Self::Path(path, predicate) => {
-                if let Some(value) = predicate.equality() {
-                    fields.push((path, value));
-                }
+                let values = predicate.demanded().into_iter();
+                fields.extend(values.map(|value| (path.as_str(), value)));
             }
             _ => {}
         }
@@ -216,9 +242,7 @@ fn position(
                 let Bson::Document(inner) = item else {
                     return false;
                 };
-                path::any(inner, rest, &mut |value| {
-                    predicate.test_value(value, context)
-                })
+                path::any(inner, rest, &mut |seen| predicate.test(seen, context))
             })
             .or_else(|| {
                 // The path can name an element, as in `a.0.b`.

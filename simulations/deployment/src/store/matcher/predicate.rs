@@ -10,8 +10,15 @@ use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
 use crate::store::index::Bounds;
 use crate::store::order::{compare, equal, rank, type_name};
+use crate::store::path::{self, Seen};
 use crate::store::pattern::Pattern;
-use crate::store::{number, path};
+use crate::store::{number, size};
+
+/// The number of copied bytes that count as one step.
+const BYTES_PER_STEP: u64 = 64;
+
+/// The number of steps in which the index of an element becomes the name of a field.
+const STEPS_PER_NAME: u64 = 10;
 
 /// A predicate on the value at a path.
 #[derive(Clone, Debug)]
@@ -75,17 +82,14 @@ impl Predicate {
             }
             Self::ElementFields(matcher) => {
                 let mut answer = Ok(false);
-                path::any(document, path, &mut |value| {
-                    for item in value.and_then(Bson::as_array).into_iter().flatten() {
+                path::any(document, path, &mut |seen| {
+                    let items = seen.value().and_then(Bson::as_array);
+                    for item in items.into_iter().flatten() {
                         if let Err(error) = budget.step(1) {
                             answer = Err(error);
                             return true;
                         }
-                        let found = match item {
-                            Bson::Document(inner) => matcher.matches(inner, context),
-                            Bson::Array(inner) => matcher.matches(&numbered(inner), context),
-                            _ => Ok(false),
-                        };
+                        let found = fields_match(matcher, item, context);
                         if !matches!(found, Ok(false)) {
                             answer = found;
                             return true;
@@ -97,11 +101,11 @@ impl Predicate {
             }
             _ => {
                 let parts = self.parts();
-                let found = path::any(document, path, &mut |value| {
-                    let items = value.and_then(Bson::as_array).map_or(0, Vec::len);
+                let found = path::any(document, path, &mut |seen| {
+                    let items = seen.value().and_then(Bson::as_array).map_or(0, Vec::len);
                     budget.count(parts.saturating_mul(items + 1));
                     // If the steps are used up, the check below fails.
-                    budget.is_exhausted() || self.test_value(value, context)
+                    budget.is_exhausted() || self.test(seen, context)
                 });
                 budget.check()?;
                 Ok(found)
@@ -121,20 +125,25 @@ impl Predicate {
         }
     }
 
-    /// True if a value satisfies the predicate. An array satisfies a comparison if the array itself
-    /// or one of its elements does.
+    /// True if what a document has at a path satisfies the predicate.
+    pub(super) fn test(&self, seen: Seen<'_>, context: &EvaluationContext) -> bool {
+        match seen {
+            Seen::Missing => self.test_value(None, context),
+            Seen::Field(value) => self.test_value(Some(value), context),
+            Seen::Element(item) => self.test_element(item, context),
+        }
+    }
+
+    /// True if the value of a field satisfies the predicate. An array satisfies a comparison if the
+    /// array itself or one of its elements does.
     pub(crate) fn test_value(&self, value: Option<&Bson>, context: &EvaluationContext) -> bool {
         match (self, value) {
             (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value, context)),
             (Self::All(inner), _) => inner.iter().all(|p| p.test_value(value, context)),
             (Self::Exists, _) => value.is_some(),
-            (Self::Size(size), _) => value
-                .and_then(Bson::as_array)
-                .is_some_and(|a| a.len() == *size),
-            (Self::ElementValue(_) | Self::ElementFields(_), Some(Bson::Array(items))) => {
-                items.iter().any(|item| self.holds_for_item(item, context))
+            (Self::Size(_) | Self::ElementValue(_) | Self::ElementFields(_), value) => {
+                value.is_some_and(|value| self.test_element(value, context))
             }
-            (Self::ElementValue(_) | Self::ElementFields(_), _) => false,
             (_, Some(Bson::Array(items))) => {
                 self.test_one(value, context)
                     || items.iter().any(|item| self.test_one(Some(item), context))
@@ -143,21 +152,41 @@ impl Predicate {
         }
     }
 
-    /// True if one element of an array satisfies the predicate. Of `All`, only the last predicate
-    /// is tested.
+    /// True if an element of an array satisfies the predicate. If it is an array as well, its own
+    /// elements do not count.
+    pub(super) fn test_element(&self, item: &Bson, context: &EvaluationContext) -> bool {
+        match (self, item) {
+            (Self::Not(inner), _) => !inner.iter().all(|p| p.test_element(item, context)),
+            (Self::All(inner), _) => {
+                !inner.is_empty() && inner.iter().all(|p| p.test_element(item, context))
+            }
+            (Self::Exists, _) => true,
+            (Self::Size(size), Bson::Array(items)) => items.len() == *size,
+            (Self::ElementValue(_) | Self::ElementFields(_), Bson::Array(items)) => {
+                items.iter().any(|item| self.holds_for_item(item, context))
+            }
+            (Self::Size(_) | Self::ElementValue(_) | Self::ElementFields(_), _) => false,
+            _ => self.test_one(Some(item), context),
+        }
+    }
+
+    /// True if an element of the array at a path satisfies the predicate, so that the predicate has
+    /// a position. Of `All`, only the last predicate is tested. A negation has no position.
     pub(super) fn holds_for_item(&self, item: &Bson, context: &EvaluationContext) -> bool {
         match self {
-            Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item), context)),
-            Self::ElementFields(matcher) => match item {
-                Bson::Document(inner) => matcher.matches(inner, context).unwrap_or(false),
-                _ => false,
-            },
+            Self::ElementValue(inner) => inner.iter().all(|p| p.test_element(item, context)),
+            Self::ElementFields(matcher) => fields_match(matcher, item, context).unwrap_or(false),
             Self::All(inner) => inner
                 .last()
                 .is_some_and(|p| p.holds_for_item(item, context)),
-            Self::Not(inner) => !inner.iter().all(|p| p.holds_for_item(item, context)),
+            Self::Not(_) => false,
             _ => self.test_one(Some(item), context),
         }
+    }
+
+    /// True if the predicate is a negation.
+    pub(super) const fn is_negation(&self) -> bool {
+        matches!(self, Self::Not(_))
     }
 
     fn test_one(&self, value: Option<&Bson>, context: &EvaluationContext) -> bool {
@@ -185,15 +214,15 @@ impl Predicate {
         }
     }
 
-    /// Returns the value if the predicate demands equality with a single value.
-    pub(super) fn equality(&self) -> Option<&Bson> {
+    /// Returns the values with each of which the predicate demands equality.
+    pub(super) fn demanded(&self) -> Vec<&Bson> {
         match self {
-            Self::Equal(value) => Some(value),
+            Self::Equal(value) => vec![value],
             Self::In(values, patterns) if values.len() == 1 && patterns.is_empty() => {
-                values.first()
+                values.iter().collect()
             }
-            Self::All(inner) if inner.len() == 1 => inner[0].equality(),
-            _ => None,
+            Self::All(inner) => inner.iter().flat_map(Self::demanded).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -278,13 +307,48 @@ pub(super) fn fits(pattern: &Pattern, value: &Bson, context: &EvaluationContext)
     })
 }
 
-/// Returns an array as a document whose field names are the indexes.
-fn numbered(items: &[Bson]) -> Document {
-    items
-        .iter()
-        .enumerate()
-        .map(|(i, item)| (i.to_string(), item.clone()))
-        .collect()
+/// True if the fields of an element satisfy a filter. The fields of an array are its indexes.
+fn fields_match(
+    matcher: &Matcher,
+    item: &Bson,
+    context: &EvaluationContext,
+) -> Result<bool, StoreError> {
+    match item {
+        Bson::Document(inner) => matcher.matches(inner, context),
+        Bson::Array(inner) => {
+            let fields = numbered(inner, matcher, context)?;
+            matcher.matches(&fields, context)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Returns an array as a document whose field names are the indexes. Only the elements that the
+/// filter asks for are copied, if it says which.
+fn numbered(
+    items: &[Bson],
+    matcher: &Matcher,
+    context: &EvaluationContext,
+) -> Result<Document, StoreError> {
+    let budget = &context.budget;
+    let copy = |name: String, item: &Bson| {
+        budget.step(STEPS_PER_NAME + size::memory(item) as u64 / BYTES_PER_STEP)?;
+        Ok((name, item.clone()))
+    };
+    match matcher.first_names() {
+        Some(names) => {
+            let asked = names.into_iter().filter_map(|name| {
+                let item = items.get(path::index(name)?)?;
+                Some(copy(name.to_owned(), item))
+            });
+            asked.collect()
+        }
+        None => {
+            let all = items.iter().enumerate();
+            all.map(|(place, item)| copy(place.to_string(), item))
+                .collect()
+        }
+    }
 }
 
 impl Bits {

@@ -128,6 +128,61 @@ fn operators_match_as_the_server_does() {
     ]);
 }
 
+#[test]
+fn an_element_that_is_named_by_its_index_is_not_searched() {
+    let nested = || doc! { "a": [[3, 4]] };
+    let field = || doc! { "a": [{ "0": 9 }] };
+    check_table([
+        (doc! { "a.0": 3 }, nested(), false),
+        (doc! { "a.0": { "$gt": 1 } }, nested(), false),
+        (doc! { "a.0": { "$in": [3] } }, nested(), false),
+        (doc! { "a.0": { "$ne": 3 } }, nested(), true),
+        (doc! { "a.0": [3, 4] }, nested(), true),
+        (doc! { "a.0": { "$size": 2 } }, nested(), true),
+        (doc! { "a.0": { "$type": "array" } }, nested(), true),
+        (doc! { "a.0": { "$exists": true } }, nested(), true),
+        (
+            doc! { "a.0": { "$elemMatch": { "$gt": 3 } } },
+            nested(),
+            true,
+        ),
+        (doc! { "a.0.0": 3 }, nested(), true),
+        (doc! { "a.0": { "$all": [3] } }, nested(), false),
+        (doc! { "a.0": 9 }, field(), true),
+        (doc! { "a.0": { "0": 9 } }, field(), true),
+        (doc! { "a.0.b": 1 }, doc! { "a": [[{ "b": 1 }]] }, true),
+        (doc! { "a.0": 1 }, doc! { "a": { "0": [1, 2] } }, true),
+        (doc! { "a.0": null }, doc! { "a": [1] }, false),
+        (doc! { "a.0.b": null }, doc! { "a": [1] }, false),
+        (doc! { "a.0.b": null }, doc! { "a": [{ "c": 1 }] }, true),
+    ]);
+}
+
+#[test]
+fn an_element_match_does_not_search_an_element() {
+    let matched = |condition: Document| doc! { "a": { "$elemMatch": condition } };
+    let nested = || doc! { "a": [[5]] };
+    check_table([
+        (matched(doc! { "$gt": 1 }), nested(), false),
+        (matched(doc! { "$eq": 5 }), nested(), false),
+        (matched(doc! { "$in": [5] }), nested(), false),
+        (matched(doc! { "$all": [5] }), nested(), false),
+        (matched(doc! { "$all": [5] }), doc! { "a": [5] }, true),
+        (matched(doc! { "$not": { "$gt": 1 } }), nested(), true),
+        (matched(doc! { "$type": "array" }), nested(), true),
+        (matched(doc! { "$size": 1 }), nested(), true),
+        (matched(doc! { "$elemMatch": { "$gt": 1 } }), nested(), true),
+        (matched(doc! {}), nested(), true),
+        (matched(doc! {}), doc! { "a": [1] }, false),
+        (matched(doc! { "0": 5 }), nested(), true),
+        (
+            matched(doc! { "b": 5 }),
+            doc! { "a": [[{ "b": 5 }]] },
+            false,
+        ),
+    ]);
+}
+
 fn regex(pattern: &str, options: &str) -> Bson {
     Bson::RegularExpression(bson::Regex {
         pattern: pattern.to_owned().try_into().expect("no nul"),
@@ -185,6 +240,27 @@ fn position_returns_the_index_of_the_matching_element() {
             Some(0),
         ),
         (doc! { "x": 1 }, doc! { "x": 1, "a": [1] }, None),
+        (
+            doc! { "a": { "$elemMatch": { "0": 60 } } },
+            doc! { "a": [[40, 50], [60, 20]] },
+            Some(1),
+        ),
+        (doc! { "a": { "$ne": 5 } }, doc! { "a": [1, 2] }, None),
+        (
+            doc! { "a": { "$not": { "$elemMatch": { "$gt": 5 } } } },
+            doc! { "a": [1] },
+            None,
+        ),
+        (
+            doc! { "a": { "$elemMatch": { "$ne": 1 } } },
+            doc! { "a": [1, 2] },
+            Some(1),
+        ),
+        (
+            doc! { "$or": [{ "a": 1 }, { "a": 2 }] },
+            doc! { "a": [2, 1] },
+            Some(1),
+        ),
     ];
     for (filter, document, expected) in table {
         assert_eq!(

@@ -277,3 +277,31 @@ fn nested_predicates_on_an_array_are_counted_before_they_are_tested() {
     let error = with(|e| store.find(&namespace(), &find, e)).expect_err("10,000,000,000 tests");
     assert_eq!(error.code, 50);
 }
+
+#[test]
+fn copies_of_nested_arrays_are_counted_before_they_are_made() {
+    let store = filled(vec![doc! { "_id": 1, "a": [[vec![1; 500_000]]] }]);
+    let clauses = vec![doc! { "a": { "$elemMatch": { "0": 7 } } }; 1000];
+    let find = Find {
+        filter: doc! { "$or": clauses },
+        ..Find::default()
+    };
+    let found = with(|e| {
+        e.max_steps = Some(2_000_000);
+        store.find(&namespace(), &find, e)
+    });
+    let error = found.expect_err("1000 copies");
+    assert_eq!(error.code, 50);
+}
+
+#[test]
+fn a_field_that_is_computed_in_each_element_is_charged() {
+    let all: Vec<Bson> = (0..10_000).map(|_| doc! {}.into()).collect();
+    let mut store = one(doc! { "a": all, "s": "x".repeat(20_000) });
+    for stage in [
+        doc! { "$project": { "a": { "b": "$s" } } },
+        doc! { "$addFields": { "a": { "b": "$s" } } },
+    ] {
+        assert_eq!(code(&mut store, &[stage]), 292);
+    }
+}

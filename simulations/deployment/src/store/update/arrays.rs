@@ -67,12 +67,39 @@ fn element_sort(value: &Bson) -> Answer<ElementSort> {
     match (number::as_integer(value), value) {
         (Some(1), _) => Ok(ElementSort::Whole(false)),
         (Some(-1), _) => Ok(ElementSort::Whole(true)),
-        (None, Bson::Document(pattern)) => Ok(ElementSort::Fields(Sort::new(pattern)?)),
+        (_, Bson::Document(pattern)) => {
+            check_pattern(pattern)?;
+            Ok(ElementSort::Fields(Sort::new(pattern)?))
+        }
+        _ if number::is_number(value) => Err(StoreError::bad_value(
+            "The $sort element value must be either 1 or -1",
+        )),
         _ => Err(StoreError::bad_value(
             "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort \
              embedded fields",
         )),
     }
+}
+
+fn check_pattern(pattern: &Document) -> Answer<()> {
+    if pattern.is_empty() {
+        let text = "The $sort pattern is empty when it should be a set of fields.";
+        return Err(StoreError::bad_value(text));
+    }
+    for (name, direction) in pattern {
+        if !matches!(number::as_integer(direction), Some(1 | -1)) {
+            let text = "The $sort element value must be either 1 or -1";
+            return Err(StoreError::bad_value(text));
+        }
+        if name.is_empty() {
+            return Err(StoreError::bad_value("The $sort field cannot be empty"));
+        }
+        if name.split('.').any(str::is_empty) {
+            let text = format!("The $sort field is a dotted field but has an empty part: {name}");
+            return Err(StoreError::bad_value(text));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn effect(
@@ -180,7 +207,7 @@ fn push(mut items: Vec<Bson>, operand: &Bson, context: &EvaluationContext) -> An
             ElementSort::Fields(sort) => {
                 let empty = Document::new();
                 items.sort_by_cached_key(|item| {
-                    sort.key(item.as_document().unwrap_or(&empty), context)
+                    sort.exact_key(item.as_document().unwrap_or(&empty), context)
                 });
             }
         }

@@ -263,12 +263,23 @@ fn operations(document: &Document) -> Answer<Vec<Operation>> {
 fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
     let mut named = BTreeMap::new();
     for filter in array_filters {
-        let name = top_name(filter).ok_or_else(|| {
+        let matcher = Matcher::new(filter)?;
+        let mut name = None;
+        find_top_name(filter, &mut name)?;
+        let name = name.ok_or_else(|| {
             StoreError::failed_to_parse(
                 "Cannot use an expression without a top-level field name in arrayFilters",
             )
         })?;
-        if named.insert(name.clone(), Matcher::new(filter)?).is_some() {
+        let is_alphanumeric = name.chars().all(|c| c.is_ascii_alphanumeric());
+        if !is_alphanumeric || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Err(StoreError::bad_value(format!(
+                "Error parsing array filter :: caused by :: The top-level field name must be an \
+                 alphanumeric string beginning with a lowercase letter, found '{name}'"
+            )));
+        }
+        let name = name.to_owned();
+        if named.insert(name.clone(), matcher).is_some() {
             return Err(StoreError::failed_to_parse(format!(
                 "Found multiple array filters with the same top-level field name {name}"
             )));
@@ -283,12 +294,13 @@ fn check_used<'a>(
     operations: &[Operation],
     update: &Document,
 ) -> Answer<()> {
-    let is_used = |name: &String| {
-        let part = format!("$[{name}]");
-        let mut paths = operations.iter().map(|operation| operation.path.split('.'));
-        paths.any(|mut parts| parts.any(|found| found == part))
-    };
-    match names.find(|name| !is_used(name)) {
+    let parts = operations
+        .iter()
+        .flat_map(|operation| operation.path.split('.'));
+    let used: BTreeSet<&str> = parts
+        .filter_map(|part| part.strip_prefix("$[")?.strip_suffix(']'))
+        .collect();
+    match names.find(|name| !used.contains(name.as_str())) {
         None => Ok(()),
         Some(name) => {
             let shown = display(&Bson::Document(update.clone()));
@@ -300,14 +312,26 @@ fn check_used<'a>(
     }
 }
 
-/// Returns the first part of the path of a filter's first field. If that field is an operator such
-/// as `$and`, the first element of its array counts as the filter.
-fn top_name(filter: &Document) -> Option<String> {
-    let (name, value) = filter.iter().next()?;
-    if name.starts_with('$') {
-        return value.as_array()?.first()?.as_document().and_then(top_name);
+/// Finds the first part of the paths of a filter. Paths with different first parts are an error.
+fn find_top_name<'a>(filter: &'a Document, name: &mut Option<&'a str>) -> Answer<()> {
+    for (path, value) in filter {
+        if path.starts_with('$') {
+            let filters = value.as_array().into_iter().flatten();
+            for filter in filters.filter_map(Bson::as_document) {
+                find_top_name(filter, name)?;
+            }
+            continue;
+        }
+        let found = path.split('.').next().unwrap_or(path);
+        let known = *name.get_or_insert(found);
+        if known != found {
+            return Err(StoreError::failed_to_parse(format!(
+                "Error parsing array filter :: caused by :: Expected a single top-level field \
+                 name, found '{known}' and '{found}'"
+            )));
+        }
     }
-    Some(name.split('.').next()?.to_owned())
+    Ok(())
 }
 
 impl Operation {
@@ -319,6 +343,12 @@ impl Operation {
     ) -> Answer<()> {
         if self.operator == "$rename" {
             return self.rename(document, target, &context.budget);
+        }
+        if self.operator == "$pop"
+            && let Err((part, shown)) = paths::traverse(document, target)
+        {
+            let text = format!("Cannot create field '{part}' in element {shown}");
+            return Err(StoreError::new(28, text));
         }
         let effect = operators::effect(self, document, target, context)?;
         match effect {
@@ -332,11 +362,26 @@ impl Operation {
     }
 
     fn rename(&self, document: &mut Document, target: &str, budget: &Budget) -> Answer<()> {
+        if let Err((part, shown)) = paths::traverse(document, target) {
+            let text = format!(
+                "Cannot use the part ({part}) of ({target}) to traverse the element ({shown})"
+            );
+            return Err(StoreError::new(28, text));
+        }
         let Some(value) = path::exact(document, target).cloned() else {
             return Ok(());
         };
-        paths::unset(document, target);
         let to = self.operand.as_str().unwrap_or_default();
+        for (side, path) in [("source", target), ("destination", to)] {
+            if let Some(name) = paths::array_above(document, path) {
+                let id = display(document.get("_id").unwrap_or(&Bson::Null));
+                return Err(StoreError::bad_value(format!(
+                    "The {side} field cannot be an array element, '{path}' in doc with _id: {id} \
+                     has an array field called '{name}'"
+                )));
+            }
+        }
+        paths::unset(document, target);
         paths::set(document, to, value, budget)
     }
 }
@@ -344,18 +389,27 @@ impl Operation {
 /// Returns the document that an upsert starts from: the fields for which the filter demands
 /// equality, or only `_id` for a replacement.
 pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
-    let mut base = Document::new();
+    let mut fields: BTreeMap<&str, &Bson> = BTreeMap::new();
     for (path, value) in matcher.upsert_fields() {
         if replacing && path != "_id" {
             continue;
         }
         path::check(path)?;
-        if path::exact(&base, path).is_some_and(|before| !equal(before, value)) {
-            return Err(StoreError::new(
-                54,
-                format!("cannot infer query fields to set, path '{path}' is matched twice"),
-            ));
+        let above = path.match_indices('.').map(|(end, _)| &path[..end]);
+        if let Some(above) = above.into_iter().find(|above| fields.contains_key(above)) {
+            let text = format!(
+                "cannot infer query fields to set, both paths '{path}' and '{above}' are matched"
+            );
+            return Err(StoreError::new(54, text));
         }
+        if fields.insert(path, value).is_some() {
+            let text = format!("cannot infer query fields to set, path '{path}' is matched twice");
+            return Err(StoreError::new(54, text));
+        }
+    }
+    let mut base = Document::new();
+    // The server takes the fields in the order of their paths.
+    for (path, value) in fields {
         paths::set(&mut base, path, value.clone(), budget)?;
     }
     Ok(base)

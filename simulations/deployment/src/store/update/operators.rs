@@ -24,14 +24,7 @@ pub(super) fn check(operator: &str, path: &str, operand: &Bson) -> Answer<()> {
         }
         ("$rename", Bson::String(to)) => {
             super::paths::check(to)?;
-            if to == path {
-                let text = format!(
-                    "The source and target field for $rename must differ: \
-                                    {path}: \"{to}\""
-                );
-                return Err(StoreError::bad_value(text));
-            }
-            Ok(())
+            check_rename(path, to)
         }
         ("$rename", other) => Err(StoreError::bad_value(format!(
             "The 'to' field for $rename must be a string: {path}: {}",
@@ -65,9 +58,39 @@ pub(super) fn check(operator: &str, path: &str, operand: &Bson) -> Answer<()> {
     }
 }
 
+fn check_rename(from: &str, to: &str) -> Answer<()> {
+    let is_above = |a: &str, b: &str| b.strip_prefix(a).is_some_and(|rest| rest.starts_with('.'));
+    if from == to {
+        return Err(StoreError::bad_value(format!(
+            "The source and target field for $rename must differ: {from}: \"{to}\""
+        )));
+    }
+    if is_above(from, to) || is_above(to, from) {
+        return Err(StoreError::bad_value(format!(
+            "The source and target field for $rename must not be on the same path: {from}: \
+             \"{to}\""
+        )));
+    }
+    for (side, path) in [("source", from), ("destination", to)] {
+        if super::paths::is_dynamic(path) {
+            let text = format!("The {side} field for $rename may not be dynamic: {path}");
+            return Err(StoreError::bad_value(text));
+        }
+    }
+    Ok(())
+}
+
 fn date_kind(value: &Bson) -> Answer<&'static str> {
     match value {
         Bson::Boolean(_) => Ok("date"),
+        Bson::Document(inner) if inner.keys().any(|name| name != "$type") => {
+            let other = inner.keys().find(|name| *name != "$type");
+            let text = format!(
+                "Unrecognized $currentDate option: {}",
+                other.map_or("", String::as_str)
+            );
+            Err(StoreError::bad_value(text))
+        }
         Bson::Document(inner) => match inner.get_str("$type") {
             Ok("date") => Ok("date"),
             Ok("timestamp") => Ok("timestamp"),

@@ -40,6 +40,11 @@ pub(super) fn check(path: &str) -> Answer<()> {
             ));
         }
     }
+    if path.split('.').filter(|part| *part == "$").count() > 1 {
+        return Err(StoreError::bad_value(format!(
+            "Too many positional (i.e. '$') elements found in path '{path}'"
+        )));
+    }
     if path.starts_with('$') && !matches!(path, "$ref" | "$id" | "$db") {
         let text = format!(
             "Cannot have positional (i.e. '$') element in the first position in \
@@ -48,6 +53,56 @@ pub(super) fn check(path: &str) -> Answer<()> {
         return Err(StoreError::bad_value(text));
     }
     Ok(())
+}
+
+/// True if a path stands for paths that depend on the document or on array filters.
+pub(super) fn is_dynamic(path: &str) -> bool {
+    path.split('.')
+        .any(|part| part == "$" || part.starts_with("$["))
+}
+
+/// Follows a path as far as there are values.
+///
+/// # Errors
+///
+/// If the path leads below a value that has no fields, or to an element of an array that is not
+/// named by its index. Returns the part of the path that cannot be followed, and the value.
+pub(super) fn traverse<'a>(document: &Document, path: &'a str) -> Result<(), (&'a str, String)> {
+    let mut parts = path.split('.');
+    let mut name = parts.next().unwrap_or(path);
+    let mut value = document.get(name);
+    for part in parts {
+        value = match value {
+            None => return Ok(()),
+            Some(Bson::Document(inner)) => inner.get(part),
+            Some(Bson::Array(items)) if index(part).is_some() => {
+                index(part).and_then(|place| items.get(place))
+            }
+            Some(other) => return Err((part, format!("{{{name}: {}}}", display(other)))),
+        };
+        name = part;
+    }
+    Ok(())
+}
+
+/// Returns the name of the innermost array that a path leads through.
+pub(super) fn array_above<'a>(document: &Document, path: &'a str) -> Option<&'a str> {
+    let mut parts = path.split('.');
+    let mut name = parts.next()?;
+    let mut value = document.get(name);
+    let mut array = None;
+    for part in parts {
+        value = match value {
+            Some(Bson::Document(inner)) => inner.get(part),
+            Some(Bson::Array(items)) => {
+                array = Some(name);
+                index(part).and_then(|place| items.get(place))
+            }
+            _ => None,
+        };
+        name = part;
+    }
+    array
 }
 
 /// Returns the path at which `path` conflicts with the earlier paths in `taken`, or `None`. The

@@ -213,6 +213,149 @@ fn invalid_updates_fail_with_the_servers_codes() {
 }
 
 #[test]
+fn a_position_can_be_of_an_array_in_an_array() {
+    check_table([(
+        doc! { "a": [[40, 50], [60, 20]] },
+        doc! { "a": { "$elemMatch": { "0": 60 } } },
+        doc! { "$push": { "a.$": 30 } },
+        bson!({ "a": [[40, 50], [60, 20, 30]] }),
+    )]);
+    let refused = [
+        (doc! { "a": { "$ne": 5 } }, doc! { "a.$": 9 }),
+        (doc! { "a": 1 }, doc! { "a.$.b.$": 9 }),
+    ];
+    for (filter, set) in refused {
+        let change = doc! { "$set": set };
+        let error = update(&doc! { "a": [1] }, &filter, &change, &[]).expect_err("refused");
+        assert_eq!(error.code, 2, "{change}");
+    }
+}
+
+#[test]
+fn a_rename_into_or_out_of_an_array_is_refused() {
+    let document = doc! {
+        "_id": 1, "a": [1, 2, 3], "s": "text", "w": { "b": 1 }, "deep": { "n": [{ "a": 1 }] },
+    };
+    let source = "The source field cannot be an array element, 'deep.n.0.a' in doc with _id: 1 has \
+                  an array field called 'n'";
+    let destination = "The destination field cannot be an array element, 'a.0' in doc with _id: 1 \
+                       has an array field called 'a'";
+    let same_path =
+        "The source and target field for $rename must not be on the same path: s: \"s.t\"";
+    let traversed = "Cannot use the part (x) of (s.x) to traverse the element ({s: \"text\"})";
+    let dynamic =
+        |side: &str, path: &str| format!("The {side} field for $rename may not be dynamic: {path}");
+    for (rename, code, message) in [
+        (doc! { "deep.n.0.a": "y" }, 2, source.to_owned()),
+        (doc! { "s": "a.0" }, 2, destination.to_owned()),
+        (doc! { "a.$[].b": "y" }, 2, dynamic("source", "a.$[].b")),
+        (doc! { "s": "a.$" }, 2, dynamic("destination", "a.$")),
+        (doc! { "s": "s.t" }, 2, same_path.to_owned()),
+        (doc! { "s.x": "y" }, 28, traversed.to_owned()),
+    ] {
+        let change = doc! { "$rename": rename };
+        let error = update(&document, &doc! {}, &change, &[]).expect_err("refused");
+        assert_eq!((error.code, error.message), (code, message), "{change}");
+    }
+    for rename in [
+        doc! { "a.9": "y" },
+        doc! { "nope": "a.0" },
+        doc! { "w.0": "w.1" },
+    ] {
+        let change = doc! { "$rename": rename };
+        let result = update(&document, &doc! {}, &change, &[]);
+        assert_eq!(result.as_ref(), Ok(&document), "{change}");
+    }
+}
+
+#[test]
+fn operands_and_paths_that_a_server_refuses_are_refused() {
+    let pushed = |sort: Bson| doc! { "$push": { "a": { "$each": [], "$sort": sort } } };
+    let document = doc! { "a": ["green"], "s": "text" };
+    for (change, code) in [
+        (doc! { "$pop": { "a.-1": 1 } }, 28),
+        (doc! { "$pop": { "s.x": 1 } }, 28),
+        (
+            doc! { "$currentDate": { "n": { "$type": "date", "x": 1 } } },
+            2,
+        ),
+        (pushed(bson!({})), 2),
+        (pushed(bson!({ "x.": 1 })), 2),
+        (pushed(bson!({ "": 1 })), 2),
+        (pushed(bson!({ "x": 2 })), 2),
+        (pushed(bson!({ "x": "y" })), 2),
+        (pushed(bson!(2)), 2),
+    ] {
+        let error = update(&document, &doc! {}, &change, &[]).expect_err("refused");
+        assert_eq!(error.code, code, "{change}: {error}");
+    }
+    for nothing in [
+        doc! { "$pop": { "a.9": 1 } },
+        doc! { "$pop": { "no.x": 1 } },
+    ] {
+        let result = update(&document, &doc! {}, &nothing, &[]);
+        assert_eq!(result.as_ref(), Ok(&document), "{nothing}");
+    }
+}
+
+#[test]
+fn a_push_sorts_by_the_whole_value_of_a_field() {
+    let sort = doc! { "$each": [], "$sort": { "x": 1 } };
+    check_table([(
+        doc! { "a": [{ "x": [1] }, { "x": 7 }, {}] },
+        doc! {},
+        doc! { "$push": { "a": sort } },
+        bson!({ "a": [{}, { "x": 7 }, { "x": [1] }] }),
+    )]);
+}
+
+#[test]
+fn array_filters_are_on_one_name() {
+    let change = doc! { "$set": { "a.$[q]": 0 } };
+    for (filter, code) in [
+        (doc! { "q": 1, "p": 1 }, 9),
+        (doc! { "$or": [{ "q": 1 }, { "p": 1 }] }, 9),
+        (doc! {}, 9),
+        (doc! { "1x": 1 }, 2),
+        (doc! { "Q": 1 }, 2),
+        (doc! { "q_": 1 }, 2),
+    ] {
+        let filters = std::slice::from_ref(&filter);
+        let error = update(&doc! { "a": [1] }, &doc! {}, &change, filters).expect_err("refused");
+        assert_eq!(error.code, code, "{filter}: {error}");
+    }
+    let filter = doc! { "$or": [{ "q": 1 }, { "q": 3 }] };
+    let result = update(&doc! { "a": [1, 2, 3] }, &doc! {}, &change, &[filter]);
+    assert_eq!(result, Ok(doc! { "a": [0, 2, 0] }));
+}
+
+#[test]
+fn an_upsert_takes_the_fields_of_its_filter_in_the_order_of_their_paths() {
+    let base = |filter: Document| {
+        let matcher = Matcher::new(&filter).expect("a filter");
+        upsert_base(&matcher, false, &Budget::default())
+    };
+    let ordered = base(doc! { "b": 1, "c.y": 2, "a": 3, "c.x": 4 }).expect("a base");
+    let expected = doc! { "a": 3, "b": 1, "c": { "x": 4, "y": 2 } };
+    assert_eq!(
+        ordered.keys().collect::<Vec<_>>(),
+        expected.keys().collect::<Vec<_>>()
+    );
+    assert_eq!(ordered, expected);
+    for filter in [
+        doc! { "$and": [{ "a": 1 }, { "a": 1 }] },
+        doc! { "a": { "$all": [1, 2] } },
+        doc! { "a": {}, "a.b": 1 },
+    ] {
+        assert_eq!(
+            base(filter.clone()).expect_err("twice").code,
+            54,
+            "{filter}"
+        );
+    }
+}
+
+#[test]
 fn an_upsert_starts_with_the_equality_conditions_of_its_filter() {
     let matcher =
         Matcher::new(&doc! { "a.b": 1, "$and": [{ "c": { "$eq": 2 } }], "d": { "$gt": 1 } });

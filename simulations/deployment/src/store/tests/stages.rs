@@ -1,0 +1,190 @@
+//! The operands of stages that a server refuses.
+
+use super::*;
+
+fn refused(stages: &[Document]) -> i32 {
+    let mut store = filled(vec![doc! { "_id": 1, "v": 1 }]);
+    let error = aggregate(&mut store, stages).expect_err("refused");
+    error.code
+}
+
+fn check(stages: impl IntoIterator<Item = (Document, i32)>) {
+    for (stage, code) in stages {
+        assert_eq!(refused(std::slice::from_ref(&stage)), code, "{stage}");
+    }
+}
+
+#[test]
+fn malformed_amounts_are_refused() {
+    check([
+        (doc! { "$limit": 0 }, 15958),
+        (doc! { "$limit": -1 }, 5_107_201),
+        (doc! { "$limit": 2.7 }, 5_107_201),
+        (doc! { "$limit": true }, 5_107_201),
+        (doc! { "$limit": 1e30 }, 5_107_201),
+        (doc! { "$skip": "one" }, 5_107_200),
+        (doc! { "$skip": -1 }, 5_107_200),
+        (doc! { "$sample": 1 }, 28745),
+        (doc! { "$sample": { "size": true } }, 28746),
+        (doc! { "$sample": { "size": -1 } }, 28747),
+        (doc! { "$sample": { "a": 1 } }, 28748),
+        (doc! { "$sample": {} }, 28749),
+        (doc! { "$count": 5 }, 40156),
+        (doc! { "$count": "" }, 40157),
+        (doc! { "$count": "$n" }, 40158),
+        (doc! { "$count": "a.b" }, 40160),
+        (doc! { "$count": "_id" }, 15948),
+    ]);
+    let mut store = filled(vec![doc! { "_id": 1 }]);
+    for (operand, text) in [
+        (bson!("one"), "Expected a number in: $limit: \"one\""),
+        (bson!(-1), "Expected a non-negative number in: $limit: -1"),
+        (bson!(1.5), "Expected an integer: $limit: 1.5"),
+        (
+            bson!(f64::INFINITY),
+            "Cannot represent as a 64-bit integer: $limit: inf",
+        ),
+    ] {
+        let error = aggregate(&mut store, &[doc! { "$limit": operand }]).expect_err("refused");
+        let expected = format!("invalid argument to $limit stage: {text}");
+        assert_eq!(error.message, expected);
+    }
+    let fraction = [doc! { "$sample": { "size": 0.7 } }];
+    assert_eq!(aggregate(&mut store, &fraction), Ok(vec![]));
+}
+
+#[test]
+fn malformed_unwinds_and_groups_are_refused() {
+    let unwind = |option: &str, value: Bson| doc! { "$unwind": { "path": "$v", option: value } };
+    check([
+        (doc! { "$unwind": { "path": 5 } }, 28808),
+        (doc! { "$unwind": {} }, 28812),
+        (doc! { "$unwind": "a" }, 28818),
+        (doc! { "$unwind": 5 }, 15981),
+        (unwind("includeArrayIndex", 5.into()), 28810),
+        (unwind("includeArrayIndex", "".into()), 28810),
+        (unwind("includeArrayIndex", "$i".into()), 28822),
+        (unwind("preserveNullAndEmptyArrays", 5.into()), 28809),
+        (unwind("other", 5.into()), 28811),
+        (doc! { "$group": { "a": 1 } }, 40234),
+        (doc! { "$group": { "_id": 1, "a": { "b": 1 } } }, 40234),
+        (doc! { "$group": { "_id": 1, "a.b": { "$sum": 1 } } }, 40235),
+        (doc! { "$group": { "_id": 1, "$a": { "$sum": 1 } } }, 40236),
+        (
+            doc! { "$group": { "_id": 1, "a": { "$sum": 1, "$max": 1 } } },
+            40238,
+        ),
+        (doc! { "$sortByCount": 1 }, 40149),
+        (doc! { "$sortByCount": "a" }, 40148),
+        (doc! { "$sortByCount": { "a": 1 } }, 40147),
+        (doc! { "$facet": {} }, 40169),
+        (doc! { "$facet": { "a": 5 } }, 40170),
+        (doc! { "$facet": { "a": [5] } }, 40171),
+        (
+            doc! { "$facet": { "a": [{ "$facet": { "b": [] } }] } },
+            40600,
+        ),
+        (doc! { "$documents": [{ "a": 1 }] }, 73),
+        (doc! { "$replaceRoot": 5 }, 40229),
+        (doc! { "$replaceRoot": {} }, 40414),
+        (doc! { "$replaceRoot": { "a": 1 } }, 40415),
+        (doc! { "$unionWith": 1 }, 9),
+        (doc! { "$unionWith": "" }, 73),
+        (doc! { "$unionWith": {} }, 9),
+        (doc! { "$unionWith": { "coll": 5 } }, 14),
+        (doc! { "$unionWith": { "coll": "" } }, 73),
+        (doc! { "$unionWith": { "coll": "c", "a": 1 } }, 40415),
+    ]);
+    let mut store = filled(vec![doc! { "_id": 1, "a": [7] }]);
+    let stage = doc! { "$unwind": { "path": "$a", "includeArrayIndex": "at.i" } };
+    assert_eq!(
+        aggregate(&mut store, &[stage]),
+        Ok(vec![doc! { "_id": 1, "a": 7, "at": { "i": 0_i64 } }])
+    );
+}
+
+#[test]
+fn malformed_lookups_are_refused() {
+    let lookup = |given: Document| {
+        let mut spec = doc! { "from": "c", "as": "r" };
+        spec.extend(given);
+        doc! { "$lookup": spec }
+    };
+    let equal = || doc! { "localField": "v", "foreignField": "v" };
+    let with = |more: Document| {
+        let mut spec = equal();
+        spec.extend(more);
+        lookup(spec)
+    };
+    check([
+        (lookup(doc! {}), 9),
+        (lookup(doc! { "localField": "v" }), 9),
+        (lookup(doc! { "foreignField": "v", "pipeline": [] }), 9),
+        (with(doc! { "localField": 1 }), 9),
+        (with(doc! { "from": 1 }), 9),
+        (with(doc! { "as": 1 }), 9),
+        (with(doc! { "other": 1 }), 9),
+        (with(doc! { "other": "text" }), 9),
+        (with(doc! { "let": 5 }), 9),
+        (with(doc! { "let": {} }), 9),
+        (lookup(doc! { "pipeline": 5 }), 14),
+        (doc! { "$lookup": { "as": "r", "pipeline": [] } }, 9),
+        (doc! { "$lookup": { "from": "c", "pipeline": [] } }, 9),
+        (with(doc! { "as": "$r" }), 16410),
+        (lookup(doc! { "pipeline": [], "let": { "V": 1 } }), 16867),
+    ]);
+    let mut store = filled(vec![doc! { "_id": 1 }]);
+    let made = doc! { "as": "r", "pipeline": [{ "$documents": [{ "n": 1 }] }] };
+    assert_eq!(
+        aggregate(&mut store, &[doc! { "$lookup": made }]),
+        Ok(vec![doc! { "_id": 1, "r": [{ "n": 1 }] }])
+    );
+}
+
+#[test]
+fn malformed_targets_are_refused_and_nothing_is_written() {
+    let merge = |given: Document| {
+        let mut spec = doc! { "into": "target" };
+        spec.extend(given);
+        doc! { "$merge": spec }
+    };
+    let stages = [
+        (merge(doc! { "whenMatched": "bogus" }), 2),
+        (merge(doc! { "whenMatched": 5 }), 51191),
+        (merge(doc! { "whenNotMatched": "zz" }), 2),
+        (merge(doc! { "whenNotMatched": 5 }), 14),
+        (
+            merge(doc! { "whenMatched": "fail", "whenNotMatched": "discard" }),
+            51181,
+        ),
+        (merge(doc! { "let": { "a": 1 } }), 51199),
+        (merge(doc! { "other": 1 }), 40415),
+        (merge(doc! { "on": 5 }), 51186),
+        (merge(doc! { "on": ["a", 5] }), 51134),
+        (merge(doc! { "on": [] }), 51187),
+        (merge(doc! { "into": 5 }), 51178),
+        (merge(doc! { "into": "" }), 73),
+        (doc! { "$merge": {} }, 40414),
+        (doc! { "$merge": 5 }, 51182),
+        (doc! { "$out": 5 }, 16990),
+        (doc! { "$out": "" }, 73),
+        (doc! { "$out": { "db": "db" } }, 40414),
+        (doc! { "$out": { "coll": "target", "other": 1 } }, 40415),
+    ];
+    for (stage, code) in stages {
+        let mut store = filled(vec![doc! { "_id": 1 }]);
+        let error = aggregate(&mut store, std::slice::from_ref(&stage)).expect_err("refused");
+        assert_eq!(error.code, code, "{stage}");
+        assert!(!store.contains(&Namespace::new("db", "target")), "{stage}");
+    }
+}
+
+#[test]
+fn a_merge_pipeline_has_its_variables() {
+    let mut store = filled(vec![doc! { "_id": 1, "v": 7 }]);
+    let set = doc! { "$set": { "old": "$v", "own": "$$own", "new": "$$new.v" } };
+    let merge = doc! { "into": "c", "let": { "own": "$v" }, "whenMatched": [set] };
+    aggregate(&mut store, &[doc! { "$merge": merge }]).expect("merged");
+    let expected = doc! { "_id": 1, "v": 7, "old": 7, "own": 7, "new": 7 };
+    assert_eq!(contents(&store, &Find::default()), [expected]);
+}
