@@ -1,5 +1,7 @@
 //! The event loop between the sockets and the deployment.
 
+mod accept;
+mod clock;
 mod faults;
 mod peer;
 mod work;
@@ -8,6 +10,8 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
+use accept::{accept, bind};
+use clock::Clock;
 use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
 use onionskin_deployment::deployment::{Action, ConnId, Deployment, MemberEvent};
@@ -47,25 +51,6 @@ const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 /// The pause after a failed accept, for example when the process has no descriptors left, and after
 /// a failed attempt to bind a port again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The time of the event loop, which is zero at its start.
-#[derive(Clone, Copy, Debug)]
-struct Clock(tokio::time::Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(tokio::time::Instant::now())
-    }
-
-    fn now(self) -> Instant {
-        let elapsed = self.0.elapsed().as_nanos();
-        Instant::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
-    }
-
-    fn at(self, time: Instant) -> tokio::time::Instant {
-        self.0 + time.since_start()
-    }
-}
 
 /// The target of the connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -443,105 +428,5 @@ impl Shared {
                 events.push_back(event);
             }
         }
-    }
-}
-
-/// Binds a free port, or the port `base + place`.
-async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
-    let port = match base {
-        None => Some(0),
-        Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
-    };
-    let port = port.ok_or_else(|| {
-        io::Error::other("the base port is too high: a member's port would exceed 65535")
-    })?;
-    TcpListener::bind(("127.0.0.1", port)).await
-}
-
-async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let member = match target {
-            ListenTarget::Member(member) => Some(member),
-            ListenTarget::Balancer => shared.deployment.borrow_mut().balance(),
-        };
-        // If no service runs, the balancer closes the connection that it has accepted.
-        let Some(member) = member else {
-            continue;
-        };
-        // A connection to a service's own port comes from another load balancer.
-        let is_forwarded = shared.balancer.is_some();
-        let is_proxied = is_forwarded && target != ListenTarget::Balancer;
-        let admitted = match &shared.faults {
-            Some(faults) => faults.admit(stream),
-            None => Some(stream),
-        };
-        let Some(stream) = admitted else {
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let tls = match &shared.tls {
-            None => None,
-            Some(config) => match ServerConnection::new(Arc::clone(config)) {
-                Ok(tls) => Some(tls),
-                Err(_) => continue,
-            },
-        };
-        let conn = ConnId(shared.next_conn.get());
-        shared.next_conn.set(conn.0 + 1);
-        let peer = Rc::new(Peer::new(
-            stream,
-            member,
-            shared.clock,
-            tls,
-            is_proxied,
-            shared.unsent.clone(),
-        ));
-        shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
-        let now = shared.now();
-        shared.drive(Some(conn), |deployment| match is_forwarded {
-            true => deployment.handle_forwarded(now, conn, member),
-            false => deployment.handle_connected(now, conn, member),
-        });
-        shared.pump();
-        task::spawn_local(serve(Rc::clone(&shared), conn, peer));
-    }
-}
-
-/// Serves one connection until it ends. Requests are handled one at a time, and only while few
-/// replies wait for the client. Other connections are served in between.
-async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
-    let mut reads = 0_usize;
-    loop {
-        while peer.takes_more() && shared.next_turn(conn) {
-            task::yield_now().await;
-            peer.send_delayed();
-        }
-        match peer.next().await {
-            Next::End => break,
-            Next::Turn => {}
-            Next::Read => {
-                reads = if shared.read(conn, &peer) {
-                    reads + 1
-                } else {
-                    0
-                };
-                if reads >= READS_PER_TURN {
-                    reads = 0;
-                    task::yield_now().await;
-                }
-            }
-        }
-        task::consume_budget().await;
-    }
-    if shared.peers.borrow_mut().remove(&conn).is_some() {
-        let now = shared.now();
-        shared.drive(None, |deployment| {
-            deployment.handle_disconnected(now, conn);
-        });
-        shared.pump();
     }
 }

@@ -1,0 +1,110 @@
+//! The tasks that accept connections and serve them.
+
+use super::{
+    ACCEPT_PAUSE, ListenTarget, READS_PER_TURN, Shared,
+    peer::{Next, Peer},
+};
+use onionskin_deployment::deployment::ConnId;
+use rustls::ServerConnection;
+use std::{io, rc::Rc, sync::Arc};
+use tokio::{net::TcpListener, task};
+
+/// Binds a free port, or the port `base + place`.
+pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
+    let port = match base {
+        None => Some(0),
+        Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
+    };
+    let port = port.ok_or_else(|| {
+        io::Error::other("the base port is too high: a member's port would exceed 65535")
+    })?;
+    TcpListener::bind(("127.0.0.1", port)).await
+}
+
+pub(super) async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let member = match target {
+            ListenTarget::Member(member) => Some(member),
+            ListenTarget::Balancer => shared.deployment.borrow_mut().balance(),
+        };
+        // If no service runs, the balancer closes the connection that it has accepted.
+        let Some(member) = member else {
+            continue;
+        };
+        // A connection to a service's own port comes from another load balancer.
+        let is_forwarded = shared.balancer.is_some();
+        let is_proxied = is_forwarded && target != ListenTarget::Balancer;
+        let admitted = match &shared.faults {
+            Some(faults) => faults.admit(stream),
+            None => Some(stream),
+        };
+        let Some(stream) = admitted else {
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let tls = match &shared.tls {
+            None => None,
+            Some(config) => match ServerConnection::new(Arc::clone(config)) {
+                Ok(tls) => Some(tls),
+                Err(_) => continue,
+            },
+        };
+        let conn = ConnId(shared.next_conn.get());
+        shared.next_conn.set(conn.0 + 1);
+        let peer = Rc::new(Peer::new(
+            stream,
+            member,
+            shared.clock,
+            tls,
+            is_proxied,
+            shared.unsent.clone(),
+        ));
+        shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
+        let now = shared.now();
+        shared.drive(Some(conn), |deployment| match is_forwarded {
+            true => deployment.handle_forwarded(now, conn, member),
+            false => deployment.handle_connected(now, conn, member),
+        });
+        shared.pump();
+        task::spawn_local(serve(Rc::clone(&shared), conn, peer));
+    }
+}
+
+/// Serves one connection until it ends. Requests are handled one at a time, and only while few
+/// replies wait for the client. Other connections are served in between.
+async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
+    let mut reads = 0_usize;
+    loop {
+        while peer.takes_more() && shared.next_turn(conn) {
+            task::yield_now().await;
+            peer.send_delayed();
+        }
+        match peer.next().await {
+            Next::End => break,
+            Next::Turn => {}
+            Next::Read => {
+                reads = if shared.read(conn, &peer) {
+                    reads + 1
+                } else {
+                    0
+                };
+                if reads >= READS_PER_TURN {
+                    reads = 0;
+                    task::yield_now().await;
+                }
+            }
+        }
+        task::consume_budget().await;
+    }
+    if shared.peers.borrow_mut().remove(&conn).is_some() {
+        let now = shared.now();
+        shared.drive(None, |deployment| {
+            deployment.handle_disconnected(now, conn);
+        });
+        shared.pump();
+    }
+}
