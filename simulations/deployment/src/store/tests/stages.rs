@@ -85,6 +85,10 @@ fn malformed_unwinds_and_groups_are_refused() {
             40600,
         ),
         (doc! { "$documents": [{ "a": 1 }] }, 73),
+        (
+            doc! { "$bucketAuto": { "groupBy": "$v", "buckets": true } },
+            40241,
+        ),
         (doc! { "$replaceRoot": 5 }, 40229),
         (doc! { "$replaceRoot": {} }, 40414),
         (doc! { "$replaceRoot": { "a": 1 } }, 40415),
