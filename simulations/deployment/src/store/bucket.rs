@@ -135,6 +135,13 @@ impl Run<'_> {
             let text = "this simulated server does not implement the 'granularity' of $bucketAuto";
             return Err(StoreError::new(238, text));
         }
+        if !number::is_number(buckets) {
+            let kind = type_name(buckets);
+            let text = format!(
+                "The $bucketAuto 'buckets' field must be a numeric value, but found type: {kind}."
+            );
+            return Err(StoreError::new(40241, text));
+        }
         let Some(count) = number::as_integer(buckets) else {
             let shown = display(buckets);
             let text = format!(

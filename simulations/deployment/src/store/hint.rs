@@ -104,7 +104,9 @@ impl Hinted {
         found: &mut Vec<(u64, Shared)>,
         context: &EvaluationContext,
     ) {
-        if self.is_backward {
+        // A sort pattern gives the natural order itself.
+        let is_natural = |sort: &Document| sort.contains_key("$natural");
+        if self.is_backward && !find.sort.as_ref().is_some_and(is_natural) {
             found.reverse();
         }
         let Some(order) = &self.order else { return };

@@ -1,14 +1,17 @@
 //! The stages that write to a collection: `$out` and `$merge`.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
 use super::expression::{self, Scope};
+use super::index::Index;
 use super::operands::check_fields;
 use super::order::type_name;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
-use super::{Answer, Store};
+use super::{Answer, Store, path};
 
 /// Returns an error if the stage `$out` or `$merge` is malformed.
 pub(super) fn check(stage: &Document) -> Answer<()> {
@@ -215,10 +218,29 @@ impl Store {
             });
         }
         self.check_writable(&target)?;
+        self.check_unique(&target, &merge_fields(&operand))?;
         for document in documents {
             self.merge_one(&target, &operand, &document, environment)?;
         }
         Ok(())
+    }
+
+    /// Returns an error if no unique index of the target has these fields and no others.
+    fn check_unique(&self, target: &Namespace, fields: &[&str]) -> Answer<()> {
+        let fields: BTreeSet<&str> = fields.iter().copied().collect();
+        let has_fields = |index: &&Index| {
+            let key = index.specification.get_document("key");
+            let is_whole = !index.specification.contains_key("partialFilterExpression");
+            let own = key.iter().flat_map(|key| key.keys().map(String::as_str));
+            index.is_unique() && is_whole && own.collect::<BTreeSet<_>>() == fields
+        };
+        let indexes = self.collection(target).into_iter();
+        let mut indexes = indexes.flat_map(|collection| &collection.indexes);
+        if fields.iter().eq(&["_id"]) || indexes.any(|index| has_fields(&index)) {
+            return Ok(());
+        }
+        let text = "Cannot find index to verify that join fields will be unique";
+        Err(StoreError::new(51183, text))
     }
 
     fn merge_one(
@@ -228,16 +250,26 @@ impl Store {
         document: &Document,
         environment: &mut Environment<'_>,
     ) -> Answer<()> {
-        let on: Vec<&str> = match options.get("on") {
-            Some(Bson::String(field)) => vec![field],
-            Some(Bson::Array(fields)) => fields.iter().filter_map(Bson::as_str).collect(),
-            _ => vec!["_id"],
+        let on = merge_fields(options);
+        // Without `_id` in `on`, only an inserted document gets a new `_id`.
+        let document = match on.contains(&"_id") {
+            true => with_id_first(document.clone(), environment),
+            false => document.clone(),
         };
-        let document = with_id_first(document.clone(), environment);
         let mut filter = Document::new();
         for field in on {
-            let value = document.get(field).cloned().unwrap_or(Bson::Null);
-            filter.insert(field, doc! { "$eq": value });
+            let (code, kinds) = match path::exact(&document, field) {
+                Some(Bson::Array(_)) => (51185, "an array"),
+                None | Some(Bson::Null | Bson::Undefined) => {
+                    (51132, "missing, null, undefined or an array")
+                }
+                Some(value) => {
+                    filter.insert(field, doc! { "$eq": value.clone() });
+                    continue;
+                }
+            };
+            let text = format!("$merge write error: 'on' field '{field}' cannot be {kinds}");
+            return Err(StoreError::new(code, text));
         }
         let context = self.context(target, None, environment)?;
         let (_, found) = self.select(target, &filter, None, 1, &context)?;
@@ -281,6 +313,15 @@ impl Store {
         }
         inner.variables.insert("new", document);
         self.update_one(target, &statement, &mut inner).map(|_| ())
+    }
+}
+
+/// Returns the fields by which `$merge` finds documents.
+fn merge_fields(options: &Document) -> Vec<&str> {
+    match options.get("on") {
+        Some(Bson::String(field)) => vec![field],
+        Some(Bson::Array(fields)) => fields.iter().filter_map(Bson::as_str).collect(),
+        _ => vec!["_id"],
     }
 }
 

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
-use super::order::identical_documents;
+use super::order::{equal, identical_documents};
 use super::pipeline::Run;
 use super::projection::Projection;
 use super::sort::Sort;
@@ -40,6 +40,7 @@ impl Store {
             .filter(|s| !s.is_empty())
             .map(Sort::of_query)
             .transpose()?;
+        check_natural(find)?;
         let projection = find.projection.as_ref().filter(|p| !p.is_empty());
         let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
         let bound = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -296,6 +297,23 @@ impl Store {
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
+}
+
+/// Returns an error if a query is sorted by `$natural` and has a hint for another order.
+fn check_natural(find: &Find) -> Answer<()> {
+    let sort = find.sort.as_ref().and_then(|sort| sort.get("$natural"));
+    let text = match (sort, &find.hint) {
+        (Some(sort), Some(Bson::Document(hint))) if !hint.is_empty() => {
+            match hint.get("$natural") {
+                Some(natural) if equal(natural, sort) => return Ok(()),
+                Some(_) => "$natural hint must be in the same direction as $natural sort order",
+                None => "index hint not allowed with $natural sort order",
+            }
+        }
+        (Some(_), Some(Bson::String(_))) => "index hint not allowed with $natural sort order",
+        _ => return Ok(()),
+    };
+    Err(StoreError::bad_value(text))
 }
 
 /// Returns at most `limit` matching records of a collection, in natural order or in that of the

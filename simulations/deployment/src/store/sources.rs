@@ -19,7 +19,7 @@ impl Run<'_> {
     ) -> Answer<Vec<Shared>> {
         match name {
             "$documents" if !collection.is_empty() => {
-                let text = "$documents can only be run with {aggregate: 1}";
+                let text = "'$documents' can only be run with {aggregate: 1}";
                 Err(StoreError::new(73, text))
             }
             "$documents" => match operand {

@@ -246,7 +246,7 @@ pub(super) fn added(stage: &str, specification: &Document) -> Answer<Tree> {
         specification,
     };
     for (name, value) in specification {
-        path::check_field(name)?;
+        parser.check(path::check_field(name))?;
         parser.element(name, value, &mut tree, &mut Vec::new())?;
     }
     Ok(tree)
@@ -284,7 +284,7 @@ impl<'a> Added<'a> {
                 );
                 return Err(self.invalid(40181, &text));
             }
-            expression::check(value, 0)?;
+            self.check(expression::check(value, 0))?;
             let field = Field::Computed(value.clone());
             let added = tree.add(name, field);
             return added.map_err(|found| self.collision(name, tree, found, above));
@@ -300,7 +300,7 @@ impl<'a> Added<'a> {
                 let text = format!("cannot use dotted field name '{name}' in a sub object");
                 return Err(self.invalid(40183, &text));
             }
-            path::check_field(name)?;
+            self.check(path::check_field(name))?;
             self.element(name, value, below, above)?;
         }
         above.pop();
@@ -329,6 +329,11 @@ impl<'a> Added<'a> {
             display_document(self.specification)
         );
         self.invalid(40176, &text)
+    }
+
+    /// Adds the name of the stage to an error.
+    fn check(&self, checked: Answer<()>) -> Answer<()> {
+        checked.map_err(|error| self.invalid(error.code, &error.message))
     }
 
     fn invalid(&self, code: i32, text: &str) -> StoreError {

@@ -260,6 +260,9 @@ fn stages_with_names_of_fields_refuse_collisions() {
     let text = "Invalid $set :: caused by :: specification contains two conflicting paths. Cannot \
                 specify both 'a.b' and 'a.b': { a: { b: 1 }, a.b: 1 }";
     assert_eq!(error.message, text);
+    let error = stage(doc! { "$addFields": { "n": { "$foo": 1 } } }).expect_err("refused");
+    let text = "Invalid $addFields :: caused by :: Unrecognized expression '$foo'";
+    assert_eq!((error.code, &*error.message), (168, text));
 }
 
 #[test]

@@ -129,6 +129,19 @@ fn natural_order_can_be_reversed_in_queries_and_not_in_stages() {
             "{sort}"
         );
     }
+    let hinted = |hint: Bson| {
+        let find = Find {
+            sort: Some(doc! { "$natural": -1 }),
+            hint: Some(hint),
+            ..Find::default()
+        };
+        let found = with(|e| store.find(&namespace(), &find, e));
+        found.map(|found| found.first().and_then(|d| d.get_i32("_id").ok()))
+    };
+    assert_eq!(hinted(bson!({ "$natural": -1 })), Ok(Some(2)));
+    for hint in [bson!({ "$natural": 1 }), bson!({ "_id": 1 }), bson!("_id_")] {
+        assert_eq!(hinted(hint).expect_err("refused").code, 2);
+    }
     for (sort, code) in [
         (doc! { "$natural": -1 }, 16410),
         (doc! { "a..b": 1 }, 15998),

@@ -85,6 +85,10 @@ fn malformed_unwinds_and_groups_are_refused() {
             40600,
         ),
         (doc! { "$documents": [{ "a": 1 }] }, 73),
+        (
+            doc! { "$bucketAuto": { "groupBy": "$v", "buckets": true } },
+            40241,
+        ),
         (doc! { "$replaceRoot": 5 }, 40229),
         (doc! { "$replaceRoot": {} }, 40414),
         (doc! { "$replaceRoot": { "a": 1 } }, 40415),
@@ -187,4 +191,36 @@ fn a_merge_pipeline_has_its_variables() {
     aggregate(&mut store, &[doc! { "$merge": merge }]).expect("merged");
     let expected = doc! { "_id": 1, "v": 7, "old": 7, "own": 7, "new": 7 };
     assert_eq!(contents(&store, &Find::default()), [expected]);
+}
+
+#[test]
+fn a_merge_on_other_fields_needs_a_unique_index() {
+    let mut store = filled(vec![
+        doc! { "_id": 1, "k": 5, "v": 1 },
+        doc! { "_id": 2, "k": 6 },
+    ]);
+    let merge = |rows: Bson| {
+        [
+            doc! { "$limit": 1 },
+            doc! { "$project": { "_id": 0, "rows": { "$literal": rows } } },
+            doc! { "$unwind": "$rows" },
+            doc! { "$replaceRoot": { "newRoot": "$rows" } },
+            doc! { "$merge": { "into": "c", "on": "k" } },
+        ]
+    };
+    let rows = bson!([{ "k": 5, "v": 2 }, { "k": 7, "v": 3 }]);
+    let error = aggregate(&mut store, &merge(rows.clone())).expect_err("no index");
+    assert_eq!(error.code, 51183);
+    store
+        .create_indexes(&namespace(), &[doc! { "key": { "k": 1 }, "unique": true }])
+        .expect("built");
+    aggregate(&mut store, &merge(rows)).expect("merged");
+    let found = contents(&store, &Find::default());
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[0], doc! { "_id": 1, "k": 5, "v": 2 });
+    assert_eq!(found[2].get_i32("v").ok(), Some(3));
+    for (row, code) in [(bson!({ "v": 1 }), 51132), (bson!({ "k": [1] }), 51185)] {
+        let error = aggregate(&mut store, &merge(bson!([row]))).expect_err("refused");
+        assert_eq!(error.code, code);
+    }
 }

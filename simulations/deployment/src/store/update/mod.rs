@@ -345,8 +345,9 @@ impl Operation {
             return self.rename(document, target, &context.budget);
         }
         if self.operator == "$pop"
-            && let Err((part, shown)) = paths::traverse(document, target)
+            && let Err(blocked) = paths::traverse(document, target)
         {
+            let paths::Blocked { part, shown, .. } = blocked;
             let text = format!("Cannot create field '{part}' in element {shown}");
             return Err(StoreError::new(28, text));
         }
@@ -362,9 +363,9 @@ impl Operation {
     }
 
     fn rename(&self, document: &mut Document, target: &str, budget: &Budget) -> Answer<()> {
-        if let Err((part, shown)) = paths::traverse(document, target) {
+        if let Err(paths::Blocked { name, shown, .. }) = paths::traverse(document, target) {
             let text = format!(
-                "Cannot use the part ({part}) of ({target}) to traverse the element ({shown})"
+                "cannot use the part ({name} of {target}) to traverse the element ({shown})"
             );
             return Err(StoreError::new(28, text));
         }

@@ -61,13 +61,23 @@ pub(super) fn is_dynamic(path: &str) -> bool {
         .any(|part| part == "$" || part.starts_with("$["))
 }
 
+/// The place where a path cannot be followed.
+pub(super) struct Blocked<'a> {
+    /// The name of the value that has no such part.
+    pub(super) name: &'a str,
+    /// The part of the path that cannot be followed.
+    pub(super) part: &'a str,
+    /// The value with its name, as messages show it.
+    pub(super) shown: String,
+}
+
 /// Follows a path as far as there are values.
 ///
 /// # Errors
 ///
 /// If the path leads below a value that has no fields, or to an element of an array that is not
-/// named by its index. Returns the part of the path that cannot be followed, and the value.
-pub(super) fn traverse<'a>(document: &Document, path: &'a str) -> Result<(), (&'a str, String)> {
+/// named by its index.
+pub(super) fn traverse<'a>(document: &Document, path: &'a str) -> Result<(), Blocked<'a>> {
     let mut parts = path.split('.');
     let mut name = parts.next().unwrap_or(path);
     let mut value = document.get(name);
@@ -78,7 +88,13 @@ pub(super) fn traverse<'a>(document: &Document, path: &'a str) -> Result<(), (&'
             Some(Bson::Array(items)) if index(part).is_some() => {
                 index(part).and_then(|place| items.get(place))
             }
-            Some(other) => return Err((part, format!("{{{name}: {}}}", display(other)))),
+            Some(other) => {
+                return Err(Blocked {
+                    name,
+                    part,
+                    shown: format!("{{{name}: {}}}", display(other)),
+                });
+            }
         };
         name = part;
     }

@@ -242,7 +242,7 @@ fn a_rename_into_or_out_of_an_array_is_refused() {
                        has an array field called 'a'";
     let same_path =
         "The source and target field for $rename must not be on the same path: s: \"s.t\"";
-    let traversed = "Cannot use the part (x) of (s.x) to traverse the element ({s: \"text\"})";
+    let traversed = "cannot use the part (s of s.x) to traverse the element ({s: \"text\"})";
     let dynamic =
         |side: &str, path: &str| format!("The {side} field for $rename may not be dynamic: {path}");
     for (rename, code, message) in [
