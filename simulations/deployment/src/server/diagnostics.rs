@@ -108,10 +108,6 @@ impl Member {
                 )));
             }
         };
-        let selects_by_id = filter.len() == 1
-            && filter
-                .get("_id")
-                .is_some_and(|id| !matches!(id, Bson::Document(_)));
         let find = Find {
             filter: filter.clone(),
             sort: command.get_document("sort").ok().cloned(),
@@ -120,22 +116,7 @@ impl Member {
             collation: super::read::collation(command),
             ..Find::default()
         };
-        let store = self.replica.store();
-        let index = match selects_by_id {
-            true => None,
-            false => store.planned_index(&name, &find),
-        };
-        let winning = match (store.contains(&name), index) {
-            (false, _) => doc! { "stage": "EOF" },
-            (true, None) => {
-                let stage = if selects_by_id { "IDHACK" } else { "COLLSCAN" };
-                doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" }
-            }
-            (true, Some(index)) => {
-                let scan = index_scan(&index);
-                doc! { "stage": "FETCH", "filter": filter.clone(), "inputStage": scan }
-            }
-        };
+        let winning = self.winning_plan(&name, &find);
         let variables = command.get_document("let").ok();
         let query = Query::Count(name.clone(), find);
         let found = self.query(now, variables, query)?.number();
@@ -167,6 +148,30 @@ impl Member {
         let server = doc! { "host": "localhost", "port": 27017, "version": version };
         reply.insert("serverInfo", server);
         Ok(Reply::from(reply).into())
+    }
+}
+
+impl Member {
+    /// Returns the stages by which a query finds its documents.
+    fn winning_plan(&self, name: &Namespace, find: &Find) -> Document {
+        let (store, filter) = (self.replica.store(), &find.filter);
+        let id = filter.get("_id").filter(|_| filter.len() == 1);
+        let selects_by_id = id.is_some_and(|id| !matches!(id, Bson::Document(_)));
+        let index = match selects_by_id {
+            true => None,
+            false => store.planned_index(name, find),
+        };
+        match (store.contains(name), index) {
+            (false, _) => doc! { "stage": "EOF" },
+            (true, None) => {
+                let stage = if selects_by_id { "IDHACK" } else { "COLLSCAN" };
+                doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" }
+            }
+            (true, Some(index)) => {
+                let scan = index_scan(&index);
+                doc! { "stage": "FETCH", "filter": filter.clone(), "inputStage": scan }
+            }
+        }
     }
 }
 
