@@ -132,6 +132,31 @@ impl Decimal {
         })
     }
 
+    /// Parses a decimal. More than 34 digits are rounded, and a number that is too large or too
+    /// small is refused.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if unsigned.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return text.parse().ok().map(Self::of_decimal);
+        }
+        let (mantissa, power) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits = whole.bytes().chain(fraction.bytes());
+        if whole.len() + fraction.len() == 0 || !digits.all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        // The limit keeps sums of powers small.
+        let power: i32 = power.parse().ok()?;
+        let negative = text.starts_with('-');
+        let mut value = Exact::parse(unsigned);
+        value.negative = negative && !value.is_zero();
+        let quantum = i64::from(power) - i64::try_from(fraction.len()).ok()?;
+        let was_zero = value.is_zero();
+        let parsed = Self::finite(value, negative, quantum);
+        let is_lost = parsed.is_zero() && !was_zero;
+        (!is_lost && matches!(parsed, Self::Finite(_))).then_some(parsed)
+    }
+
     pub(crate) fn to_bson(&self) -> Bson {
         let sign = |negative: bool| u128::from(negative) << 127;
         let bits = match self {

@@ -6,6 +6,7 @@
 //! ([`Store::take_changes`]) or undoes them. Another member applies these changes, and a rollback
 //! reverts them.
 
+mod angles;
 mod bucket;
 mod budget;
 mod catalog;

@@ -39,7 +39,7 @@ impl Decimal {
     }
 
     /// Returns the result of a series, which has 34 digits because it is never exact.
-    fn of_series(value: Exact) -> Self {
+    pub(super) fn of_series(value: Exact) -> Self {
         let negative = value.negative;
         Self::finite(value, negative, LEAST_POWER)
     }
@@ -128,7 +128,7 @@ impl Decimal {
 /// The largest exponent for which a power is computed by multiplications.
 const MAX_REPEATED: i64 = 1000;
 
-fn cut(value: Exact) -> Exact {
+pub(super) fn cut(value: Exact) -> Exact {
     value.rounded(
         i64::try_from(WORKING_DIGITS).unwrap_or(DIGITS),
         Rounding::HalfEven,
@@ -136,7 +136,7 @@ fn cut(value: Exact) -> Exact {
 }
 
 /// Returns the square root by Newton's method. The root of a double has 16 of its digits.
-fn square_root(value: &Exact) -> Exact {
+pub(super) fn square_root(value: &Exact) -> Exact {
     if value.is_zero() {
         return value.clone();
     }
@@ -153,7 +153,7 @@ fn square_root(value: &Exact) -> Exact {
 }
 
 /// Returns e to the power of a number whose result is not too large.
-fn exponential(value: &Exact) -> Exact {
+pub(super) fn exponential(value: &Exact) -> Exact {
     let tens = (value.to_double() / std::f64::consts::LN_10).round() as i64;
     let shift = Exact::parse(LN_10).multiply(&Exact::of(tens < 0, tens.unsigned_abs().into(), 0));
     // A part of 256 has few terms. The result is squared eight times.
@@ -180,9 +180,9 @@ fn exponential(value: &Exact) -> Exact {
     sum
 }
 
-/// Returns the natural logarithm of a positive number. The logarithm of a double is corrected twice,
-/// and each time has three times as many digits.
-fn logarithm(value: &Exact) -> Exact {
+/// Returns the natural logarithm of a positive number. The logarithm of a double is corrected
+/// twice, and each time has three times as many digits.
+pub(super) fn logarithm(value: &Exact) -> Exact {
     let mut near = value.clone();
     near.exponent = 0;
     if near.to_double() < 0.316 {

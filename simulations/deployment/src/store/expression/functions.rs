@@ -182,7 +182,7 @@ pub(super) fn trigonometry(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
     let Some(value) = numeric(name, value)? else {
         return Ok(Some(Bson::Null));
     };
-    let is_decimal = charge([&value], DECIMAL, scope)?;
+    let is_decimal = charge([&value], SERIES, scope)?;
     let factor = match name {
         "$degreesToRadians" => RADIANS.parse(),
         _ => DEGREES.parse(),
@@ -193,18 +193,11 @@ pub(super) fn trigonometry(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
         let product = decimal(&value).multiply(&Decimal::of_decimal(factor));
         return Ok(Some(product.to_bson()));
     }
-    let x = number::as_double(&value).unwrap_or(f64::NAN);
-    let (is_valid, range) = match name {
-        "$sin" | "$cos" | "$tan" => (!x.is_infinite(), "(-inf,inf)"),
-        "$asin" | "$acos" | "$atanh" => (x.is_nan() || x.abs() <= 1.0, "[-1,1]"),
-        "$acosh" => (x.is_nan() || x >= 1.0, "[1,inf]"),
-        _ => (true, ""),
-    };
-    if !is_valid {
-        let shown = display(&value);
-        let text = format!("cannot apply {name} to {shown}, value must be in {range}");
-        return Err(StoreError::new(50989, text));
+    check_angle(name, &value)?;
+    if is_decimal && let Some(angle) = decimal(&value).angle(name) {
+        return Ok(Some(angle.to_bson()));
     }
+    let x = number::as_double(&value).unwrap_or(f64::NAN);
     let result = match name {
         "$sin" => x.sin(),
         "$cos" => x.cos(),
@@ -225,4 +218,30 @@ pub(super) fn trigonometry(name: &str, operand: &Bson, scope: &Scope<'_>) -> Eva
         true => number::decimal(result),
         false => Bson::Double(result),
     }))
+}
+
+/// Returns an error if a trigonometric function is not defined for a value. NaN is allowed.
+fn check_angle(name: &str, value: &Bson) -> Answer<()> {
+    let x = number::as_double(value).unwrap_or(f64::NAN);
+    let at_least = |least: i32| number::compare(value, &Bson::Int32(least)).is_ge();
+    let at_most_one = || number::compare(value, &Bson::Int32(1)).is_le();
+    let (is_valid, range) = match name {
+        _ if x.is_nan() => return Ok(()),
+        "$sin" | "$cos" | "$tan" => {
+            let is_infinite = match value {
+                Bson::Decimal128(_) => matches!(decimal(value), Decimal::Infinite { .. }),
+                _ => x.is_infinite(),
+            };
+            (!is_infinite, "(-inf,inf)")
+        }
+        "$asin" | "$acos" | "$atanh" => (at_least(-1) && at_most_one(), "[-1,1]"),
+        "$acosh" => (at_least(1), "[1,inf]"),
+        _ => return Ok(()),
+    };
+    if is_valid {
+        return Ok(());
+    }
+    let shown = display(value);
+    let text = format!("cannot apply {name} to {shown}, value must be in {range}");
+    Err(StoreError::new(50989, text))
 }

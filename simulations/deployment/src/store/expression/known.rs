@@ -33,6 +33,7 @@ const ANY: Form = Form::List(Count::Any);
 const ONE: Form = Form::List(Count::Exactly(1));
 const TWO: Form = Form::List(Count::Exactly(2));
 const THREE: Form = Form::List(Count::Exactly(3));
+const DATE_PART: Form = Form::Either(named::DATE_PART, Count::One(40536));
 const CONVERSION: Form = Form::List(Count::One(50723));
 
 /// The operators of expressions, in the order of their names.
@@ -70,18 +71,9 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$dateToParts", Form::Named(named::DATE_TO_PARTS)),
     ("$dateToString", Form::Named(named::DATE_TO_STRING)),
     ("$dateTrunc", Form::Named(named::DATE_TRUNC)),
-    (
-        "$dayOfMonth",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
-    (
-        "$dayOfWeek",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
-    (
-        "$dayOfYear",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
+    ("$dayOfMonth", DATE_PART),
+    ("$dayOfWeek", DATE_PART),
+    ("$dayOfYear", DATE_PART),
     ("$degreesToRadians", ONE),
     ("$divide", TWO),
     ("$eq", TWO),
@@ -93,7 +85,7 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$getField", Form::Either(named::GET_FIELD, Count::Any)),
     ("$gt", TWO),
     ("$gte", TWO),
-    ("$hour", Form::Either(named::DATE_PART, Count::One(40536))),
+    ("$hour", DATE_PART),
     ("$ifNull", Form::List(Count::AtLeastTwo(1_257_300))),
     ("$in", TWO),
     ("$indexOfArray", Form::List(Count::Between(2, 4))),
@@ -101,18 +93,9 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$indexOfCP", Form::List(Count::Between(2, 4))),
     ("$isArray", ONE),
     ("$isNumber", ONE),
-    (
-        "$isoDayOfWeek",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
-    (
-        "$isoWeek",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
-    (
-        "$isoWeekYear",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
+    ("$isoDayOfWeek", DATE_PART),
+    ("$isoWeek", DATE_PART),
+    ("$isoWeekYear", DATE_PART),
     ("$last", ONE),
     ("$lastN", Form::Named(named::FIRST_N)),
     ("$let", Form::Named(named::LET)),
@@ -127,15 +110,12 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$max", ANY),
     ("$maxN", Form::Named(named::MIN_N)),
     ("$mergeObjects", ANY),
-    (
-        "$millisecond",
-        Form::Either(named::DATE_PART, Count::One(40536)),
-    ),
+    ("$millisecond", DATE_PART),
     ("$min", ANY),
     ("$minN", Form::Named(named::MIN_N)),
-    ("$minute", Form::Either(named::DATE_PART, Count::One(40536))),
+    ("$minute", DATE_PART),
     ("$mod", TWO),
-    ("$month", Form::Either(named::DATE_PART, Count::One(40536))),
+    ("$month", DATE_PART),
     ("$multiply", ANY),
     ("$ne", TWO),
     ("$not", ONE),
@@ -154,7 +134,7 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$reverseArray", ONE),
     ("$round", Form::List(Count::Between(1, 2))),
     ("$rtrim", Form::Named(named::TRIM)),
-    ("$second", Form::Either(named::DATE_PART, Count::One(40536))),
+    ("$second", DATE_PART),
     ("$setDifference", TWO),
     ("$setEquals", Form::List(Count::AtLeastTwo(17045))),
     ("$setField", Form::Named(named::SET_FIELD)),
@@ -197,8 +177,8 @@ const OPERATORS: &[(&str, Form)] = &[
     ("$tsSecond", ONE),
     ("$type", ONE),
     ("$unsetField", Form::Named(named::UNSET_FIELD)),
-    ("$week", Form::Either(named::DATE_PART, Count::One(40536))),
-    ("$year", Form::Either(named::DATE_PART, Count::One(40536))),
+    ("$week", DATE_PART),
+    ("$year", DATE_PART),
     ("$zip", Form::Named(named::ZIP)),
 ];
 

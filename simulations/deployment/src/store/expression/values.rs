@@ -46,7 +46,9 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("int", Bson::String(s)) => s.parse().map(Bson::Int32).map_err(|_| failed(s)),
         ("long", Bson::String(s)) => s.parse().map(Bson::Int64).map_err(|_| failed(s)),
         ("double", Bson::String(s)) => double(s).map(Bson::Double).ok_or_else(|| failed(s)),
-        ("decimal", Bson::String(s)) => s.parse().map(Bson::Decimal128).map_err(|_| failed(s)),
+        ("decimal", Bson::String(s)) => Decimal::parse(s)
+            .map(|number| number.to_bson())
+            .ok_or_else(|| failed(s)),
         ("int", other) => number::truncated(other)
             .and_then(|n| i32::try_from(n).ok())
             .map(Bson::Int32)

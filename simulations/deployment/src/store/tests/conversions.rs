@@ -29,11 +29,20 @@ fn numbers_are_printed_and_parsed_as_the_server_does() {
             bson!(f64::NEG_INFINITY),
         ),
         (bson!({ "$toDecimal": at(5) }), dec("5")),
+        (bson!({ "$toDecimal": "1.50" }), dec("1.50")),
+        (
+            bson!({ "$toDecimal": "-1.23456789012345678901234567890123456" }),
+            dec("-1.234567890123456789012345678901235"),
+        ),
         (bson!({ "$toLong": at(5) }), bson!(5_i64)),
         (bson!({ "$toDouble": at(5) }), bson!(5.0)),
     ]);
     check_errors([
         (bson!({ "$toDouble": "1e400" }), 241),
+        (bson!({ "$toDecimal": "" }), 241),
+        (bson!({ "$toDecimal": "1.5x" }), 241),
+        (bson!({ "$toDecimal": "1E+7000" }), 241),
+        (bson!({ "$toDecimal": "1E-7000" }), 241),
         (bson!({ "$toDouble": "0x10" }), 241),
         (bson!({ "$toDouble": "0X" }), 241),
         (bson!({ "$toInt": at(5) }), 241),

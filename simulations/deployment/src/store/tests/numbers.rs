@@ -112,6 +112,10 @@ fn decimals_keep_their_digits() {
             bson!({ "$degreesToRadians": dec("180") }),
             dec("3.141592653589793238462643383279503"),
         ),
+        (
+            bson!({ "$atan": dec("1") }),
+            dec("0.7853981633974483096156608458198757"),
+        ),
         (bson!({ "$toDecimal": 2.5 }), dec("2.50000000000000")),
         (
             bson!({ "$toLong": dec("9007199254740993") }),
@@ -131,6 +135,11 @@ fn decimals_keep_their_digits() {
         (bson!({ "$divide": [1, dec("0E+2")] }), 2),
         (bson!({ "$pow": [dec("0"), -1] }), 28764),
         (bson!({ "$ln": dec("0") }), 28766),
+        (
+            bson!({ "$acos": dec("1.000000000000000000000000000000001") }),
+            50989,
+        ),
+        (bson!({ "$sin": dec("Infinity") }), 50989),
         (bson!({ "$log": [dec("2.5"), 1] }), 28759),
         (bson!({ "$sqrt": dec("-1E-6176") }), 28714),
     ]);
