@@ -35,6 +35,10 @@ fn join(spec: &Document) -> Answer<Join<'_>> {
         .try_for_each(|(name, value)| check_argument(name, value))?;
     let stages = spec.get("pipeline").map(pipeline).transpose()?;
     let variables = spec.get_document("let").ok();
+    for (name, value) in variables.into_iter().flatten() {
+        expression::check_variable_name(name)?;
+        expression::check(value, 0)?;
+    }
     let text = |name: &str| spec.get_str(name).ok().filter(|text| !text.is_empty());
     let from = text("from");
     if from.is_none() {
