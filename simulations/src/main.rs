@@ -138,7 +138,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 19] = [
+    const SERVE: [Flag; 20] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -149,6 +149,10 @@ mod tests {
         ("sharded", "2", |o| o.sharded && o.members.len() == 2),
         ("load-balanced", "3", |o| {
             o.load_balanced && o.members.len() == 3
+        }),
+        ("scenario", "failover", |o| {
+            let faults = o.faults.as_ref();
+            faults.is_some_and(|faults| faults.plan.len() == 5)
         }),
         ("port", "30000", |o| o.port == Some(30000)),
         ("tls", "", |o| o.tls),
@@ -208,6 +212,8 @@ mod tests {
         }
         for wrong in [
             "--members 0",
+            "--scenario none",
+            "--scenario failover --members 5",
             "--sharded 0",
             "--auth nobody",
             "--tls-dir here",

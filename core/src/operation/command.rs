@@ -303,17 +303,7 @@ impl Command {
     /// Sets how the server of a read is selected. Writes ignore it.
     pub fn set_criteria(&mut self, criteria: &SelectionCriteria) {
         self.set_read_preference(Arc::new(criteria.read_preference().clone()));
-        let request = &mut self.0.request;
-        let is_write = matches!(
-            request.kind,
-            CommandKind::RetryableWrite | CommandKind::Write
-        );
-        request.narrowing = match criteria {
-            SelectionCriteria::Predicate(predicate) if !is_write => {
-                Some(ServerSelector::of(predicate.clone()))
-            }
-            _ => None,
-        };
+        self.0.request.set_narrowing(criteria);
     }
 
     /// Sets the read concern of a command that takes one; `None` for the default of the server.

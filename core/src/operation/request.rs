@@ -10,6 +10,7 @@ use crate::{
     connection::ConnectionFacts,
     error::Error,
     hello::ServerApiFields,
+    options::{SelectionCriteria, ServerSelector},
     selection::{read_preference_to_send, write_read_preference},
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
@@ -216,6 +217,19 @@ pub(super) fn command_document(
         none.append(cstr!("unreadable"), true);
         none
     })
+}
+
+impl Request {
+    /// Keeps the function that accepts the server of a read.
+    pub(super) fn set_narrowing(&mut self, criteria: &SelectionCriteria) {
+        self.narrowing = match (criteria, self.kind) {
+            (_, CommandKind::RetryableWrite | CommandKind::Write) => None,
+            (SelectionCriteria::Predicate(predicate), _) => {
+                Some(ServerSelector::of(predicate.clone()))
+            }
+            (SelectionCriteria::ReadPreference(_), _) => None,
+        };
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use clock::Clock;
 use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
 use onionskin_deployment::deployment::{Action, ConnId, Deployment, MemberEvent};
-use peer::{Gauge, Next, Peer};
-use rustls::{ServerConfig, ServerConnection};
+use peer::{Gauge, Peer};
+use rustls::ServerConfig;
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},

@@ -43,9 +43,9 @@ pub(in crate::client) struct View<'a> {
 /// The read preferences of operations without one of their own.
 #[derive(Debug)]
 struct Preferences {
-    /// That of operations that have none.
+    /// The preference of operations without a function: `primary`.
     primary: Arc<ReadPreference>,
-    /// That of operations whose servers a function of the application accepts.
+    /// The preference of operations whose servers a function of the application accepts.
     nearest: Arc<ReadPreference>,
 }
 

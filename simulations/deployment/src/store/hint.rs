@@ -152,8 +152,7 @@ impl Hinted {
 }
 
 impl Store {
-    /// Returns the specification of the index that a query uses, as an explanation shows it. Queries
-    /// for an `_id` do not use one.
+    /// Returns the specification of the index that a query uses, as an explanation shows it.
     pub(crate) fn planned_index(
         &self,
         namespace: &Namespace,

@@ -105,6 +105,14 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
         }
         return Ok(text_index(&result, entry));
     }
+    add_options(&mut result, entry);
+    result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
+    Ok(result)
+}
+
+/// Adds the options of an entry of `createIndexes` to a specification, in the form in which they are
+/// listed.
+fn add_options(result: &mut Document, entry: &Document) {
     let known = ["v", "key", "name", "ns", "collation", "unique", "dropDups"];
     for (field, value) in entry {
         match field.as_str() {
@@ -114,12 +122,13 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
             _ => drop(result.insert(field.clone(), value.clone())),
         }
     }
+    let key = entry.get_document("key");
     let is_sphere = |direction: &Bson| direction.as_str() == Some("2dsphere");
-    if key.values().any(is_sphere) && !result.contains_key("2dsphereIndexVersion") {
+    if key.is_ok_and(|key| key.values().any(is_sphere))
+        && !result.contains_key("2dsphereIndexVersion")
+    {
         result.insert("2dsphereIndexVersion", 3);
     }
-    result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
-    Ok(result)
 }
 
 /// Returns the version of the format of an index. New indexes have 1 or 2.

@@ -57,7 +57,7 @@ pub(crate) fn index(text: &str) -> Option<usize> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// What a document has at a path.
+/// The find of a walk along a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen<'a> {
     /// A document lacks the next field, or a scalar is in the place of a document.

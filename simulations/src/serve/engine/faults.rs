@@ -89,7 +89,7 @@ impl Faults {
         if is_drawn(&mut random, rates.vanish) {
             let mut vanished = self.vanished.borrow_mut();
             // A client that has given up needs no socket any more.
-            vanished.retain(|stream| is_open(stream));
+            vanished.retain(is_open);
             if vanished.len() == MAX_SILENT {
                 vanished.pop_front();
             }

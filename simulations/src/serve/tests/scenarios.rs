@@ -28,6 +28,14 @@ fn rates(set: impl FnOnce(&mut Rates)) -> FaultOptions {
     faults
 }
 
+/// Returns faults that delay messages by times between these, in milliseconds.
+fn delayed(least: u64, most: u64) -> FaultOptions {
+    FaultOptions {
+        latency: (Duration::from_millis(least), Duration::from_millis(most)),
+        ..FaultOptions::default()
+    }
+}
+
 fn after(time: Duration, disaster: Disaster) -> (Time, Disaster) {
     (Time::ZERO + time, disaster)
 }
@@ -70,9 +78,7 @@ fn the_disasters_of_a_schedule_happen_at_their_times() {
 
 #[test]
 fn latency_delays_replies_and_keeps_their_order() {
-    let mut faults = FaultOptions::default();
-    faults.latency = (Duration::from_millis(20), Duration::from_millis(60));
-    let (_deployment, address) = standalone(faults);
+    let (_deployment, address) = standalone(delayed(20, 60));
     let mut stream = connect(&address).expect("a connection");
     let start = Instant::now();
     let mut requests = Vec::new();
@@ -102,9 +108,7 @@ fn latency_delays_replies_and_keeps_their_order() {
 
 #[test]
 fn replies_under_way_arrive_before_the_connection_ends() {
-    let mut faults = FaultOptions::default();
-    faults.latency = (Duration::from_millis(30), Duration::from_millis(30));
-    let (_deployment, address) = standalone(faults);
+    let (_deployment, address) = standalone(delayed(30, 30));
     let mut stream = connect(&address).expect("a connection");
     let ping = message(&rawdoc! { "ping": 1, "$db": "admin" });
     stream.write_all(&ping).expect("it is sent");
@@ -116,9 +120,7 @@ fn replies_under_way_arrive_before_the_connection_ends() {
 
 #[test]
 fn a_long_message_is_delayed_once_and_a_long_stream_of_replies_is_paced() {
-    let mut faults = FaultOptions::default();
-    faults.latency = (Duration::from_millis(20), Duration::from_millis(20));
-    let (deployment, address) = standalone(faults);
+    let (deployment, address) = standalone(delayed(20, 20));
     let mut stream = connect(&address).expect("a connection");
     let text = "x".repeat(15 * 1024 * 1024);
     let start = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::named::{self, Named};
 
-/// What an operator takes as its operand.
+/// The form of an operator's operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// Any value, which is no expression.

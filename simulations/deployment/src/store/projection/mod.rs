@@ -23,18 +23,18 @@ pub(crate) struct Projection {
     tree: Tree,
 }
 
-/// What a projection does with the fields that it does not name.
+/// The fate of the fields that a projection does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// It leaves them out.
+    /// They are left out.
     Include,
-    /// It keeps them, and leaves out named fields.
+    /// They are kept, and named fields are left out.
     Exclude,
-    /// It keeps them, and sets named fields.
+    /// They are kept, and named fields are set.
     Add,
 }
 
-/// What a projection does with a field that it names.
+/// The fate of a field that a projection names.
 #[derive(Clone, Debug)]
 enum Field {
     Keep,

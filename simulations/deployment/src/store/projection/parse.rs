@@ -9,7 +9,7 @@ use crate::store::matcher::Matcher;
 use crate::store::order::{display, display_document, type_name};
 use crate::store::{expression, number, path};
 
-/// What the fields of a projection say so far about its kind.
+/// The kind of a projection, as far as its fields have told it.
 #[derive(Debug, Default)]
 struct Parser {
     of_find: bool,

@@ -1,4 +1,4 @@
-//! What the faults of a scenario do to a connection.
+//! The effects of a scenario's faults on a connection.
 
 use super::{MAX_UNSENT_BYTES, Peer};
 use onionskin_core::time::Instant;
@@ -14,7 +14,7 @@ pub(in crate::serve::engine) enum Towards {
     Client,
 }
 
-/// What the faults of a scenario delay on the way to the client.
+/// An entry that the faults of a scenario delay on the way to the client.
 #[derive(Debug)]
 pub(super) enum Delayed {
     Bytes(Vec<u8>),
@@ -124,6 +124,10 @@ impl Peer {
         };
         if !is_empty {
             self.lose(towards);
+            // The end of the connection was under way as well.
+            if self.closing.get() {
+                self.abandon();
+            }
         }
     }
 
