@@ -110,8 +110,7 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
     Ok(result)
 }
 
-/// Adds the options of an entry of `createIndexes` to a specification, in the form in which they are
-/// listed.
+/// Adds the options of an entry of `createIndexes` to a specification, as they are listed.
 fn add_options(result: &mut Document, entry: &Document) {
     let known = ["v", "key", "name", "ns", "collation", "unique", "dropDups"];
     for (field, value) in entry {

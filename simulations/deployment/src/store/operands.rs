@@ -201,8 +201,8 @@ pub(super) fn new_root(operand: &Bson) -> Answer<&Bson> {
     })
 }
 
-/// Returns the collection and the pipeline of `$unionWith`. Without a collection, its name is empty,
-/// and the pipeline makes the documents.
+/// Returns the collection and the pipeline of `$unionWith`. Without a collection, its name is
+/// empty, and the pipeline makes the documents.
 pub(super) fn union(operand: &Bson) -> Answer<(&str, Vec<Document>)> {
     let no_name = || StoreError::new(73, "the collection of $unionWith has no name");
     let options = match operand {

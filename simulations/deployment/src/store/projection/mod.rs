@@ -26,11 +26,11 @@ pub(crate) struct Projection {
 /// The fate of the fields that a projection does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// They are left out.
+    /// Other fields are left out.
     Include,
-    /// They are kept, and named fields are left out.
+    /// Other fields are kept, and named ones are left out.
     Exclude,
-    /// They are kept, and named fields are set.
+    /// Other fields are kept, and named ones are set.
     Add,
 }
 
