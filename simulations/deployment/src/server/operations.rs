@@ -194,9 +194,10 @@ impl Member {
     /// Fills `config.shards`, which the shard has from its start and which is not in its oplog.
     pub(crate) fn list_own_shard(&mut self) {
         let (name, shard) = (Namespace::new("config", "shards"), self.shard_document());
-        let _ = self.with_store(Instant::ZERO, None, |store, environment| {
+        let inserted = self.with_store(Instant::ZERO, None, |store, environment| {
             store.insert(&name, vec![shard], true, environment)
         });
+        debug_assert!(inserted.is_ok(), "an empty store takes a document");
         let _ = self.replica.store_mut().take_changes();
     }
 

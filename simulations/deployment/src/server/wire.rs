@@ -271,8 +271,9 @@ impl Member {
     }
 }
 
-/// Returns the largest size of a message of such a client, in bytes. A router puts the documents of
-/// a client's message into an array, which is larger by the numbers of its elements.
+/// Returns the largest size of a message of a client that has connected in this way, in bytes. A
+/// router puts the documents of its client's message into an array, which is larger by the numbers
+/// of its elements.
 pub(super) fn largest_message(options: &DeploymentOptions, arrival: Arrival) -> usize {
     let limit = options.limits.max_message_bytes;
     match arrival {

@@ -223,10 +223,9 @@ fn hyperbolic(function: &str, x: &Exact) -> Decimal {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::decimal::tests::decimal;
 
     fn check(table: impl IntoIterator<Item = (&'static str, &'static str, &'static str)>) {
-        let decimal = |text: &str| Decimal::of_decimal(text.parse().expect("a decimal"));
         for (function, number, expected) in table {
             let angle = decimal(number).angle(function).expect("an angle");
             let expected = decimal(expected).to_bson();

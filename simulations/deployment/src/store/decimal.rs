@@ -342,14 +342,14 @@ impl Decimal {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    pub(in crate::store) fn decimal(text: &str) -> Decimal {
         Decimal::of_decimal(text.parse().expect("a decimal"))
     }
 
-    fn check(table: impl IntoIterator<Item = (Decimal, &'static str)>) {
+    pub(in crate::store) fn check(table: impl IntoIterator<Item = (Decimal, &'static str)>) {
         for (number, expected) in table {
             assert_eq!(
                 number.to_bson(),

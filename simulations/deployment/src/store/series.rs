@@ -203,21 +203,7 @@ pub(super) fn logarithm(value: &Exact) -> Exact {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn decimal(text: &str) -> Decimal {
-        Decimal::of_decimal(text.parse().expect("a decimal"))
-    }
-
-    fn check(table: impl IntoIterator<Item = (Decimal, &'static str)>) {
-        for (number, expected) in table {
-            assert_eq!(
-                number.to_bson(),
-                decimal(expected).to_bson(),
-                "{expected}: {number:?}"
-            );
-        }
-    }
+    use super::super::decimal::tests::{check, decimal};
 
     #[test]
     fn roots_powers_and_logarithms_have_34_digits() {

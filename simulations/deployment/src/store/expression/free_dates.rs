@@ -33,7 +33,7 @@ fn instant(reader: &mut Reader<'_>) -> Option<i64> {
     Some(sign * (seconds * 1000 + millis))
 }
 
-/// Takes the long or the short name of a month.
+/// Reads the long or the short name of a month.
 fn month(reader: &mut Reader<'_>) -> Option<i64> {
     reader.month(true).or_else(|| reader.month(false))
 }

@@ -218,7 +218,7 @@ impl Parser {
     }
 }
 
-/// True if a value keeps a field or leaves it out.
+/// True if the value of a field in a projection says that the field is kept or left out.
 fn is_flag(value: &Bson) -> bool {
     matches!(value, Bson::Boolean(_)) || number::is_number(value)
 }
