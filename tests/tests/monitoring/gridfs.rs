@@ -3,11 +3,11 @@
 use crate::scene::{
     Scene, Watched, balanced_alone, play, play_with_one_seed, replica_set, standalone,
 };
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document, Regex, cstr, doc};
 use futures_util::{AsyncReadExt, AsyncWriteExt};
 use onionskin::{
     Collection, Error, GridFsBucket,
-    error::{ErrorKind, GridFsErrorKind},
+    error::{ErrorKind, GridFsErrorKind, GridFsFileIdentifier},
     gridfs::GridFsBucketOptions,
 };
 use onionskin_core::event::{CommandEvent, EventKind};
@@ -121,6 +121,55 @@ fn the_first_upload_of_an_empty_bucket_creates_the_indexes() {
                 .iter()
                 .any(|command| command.starts_with("createIndexes"))
         );
+        watched.end().await;
+    });
+}
+
+/// An id that looks like query operators, or is a regular expression, names no other file.
+#[test]
+fn an_id_with_query_operators_names_no_other_file() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let files = bucket(&watched, 4);
+        let stored = pattern(9);
+        let upload = files.upload_from_stream("a", &stored[..]);
+        let kept = upload.await.expect("stored");
+        let pattern_of_all = Regex {
+            pattern: cstr!("").into(),
+            options: cstr!("").into(),
+        };
+        let all_ids: [Bson; 3] = [
+            doc! { "$ne": null }.into(),
+            doc! { "$in": [&kept] }.into(),
+            pattern_of_all.into(),
+        ];
+        for id in all_ids {
+            let missing = |error| {
+                let GridFsErrorKind::FileNotFound { identifier, .. } = gridfs_kind(error) else {
+                    panic!("a file was found");
+                };
+                assert_eq!(identifier, GridFsFileIdentifier::Id(id.clone()));
+            };
+            let mut sink = Vec::new();
+            missing(
+                files
+                    .download_to_stream(id.clone(), &mut sink)
+                    .await
+                    .expect_err("no file"),
+            );
+            missing(files.rename(id.clone(), "b").await.expect_err("no file"));
+            missing(files.delete(id.clone()).await.expect_err("no file"));
+            let upload = files.open_upload_stream("b").id(id.clone());
+            let mut upload = upload.await.expect("open");
+            upload.write_all(&[1; 9]).await.expect("taken");
+            upload.abort().await.expect("its chunks are deleted");
+        }
+        let mut sink = Vec::new();
+        files
+            .download_to_stream(kept, &mut sink)
+            .await
+            .expect("the file is whole");
+        assert_eq!(sink, stored);
         watched.end().await;
     });
 }

@@ -1,6 +1,6 @@
 //! The program of a download.
 
-use super::{Bucket, FilesCollectionDocument, StreamLimit, layout::Layout, not_found};
+use super::{Bucket, FilesCollectionDocument, StreamLimit, equal, layout::Layout, not_found};
 use crate::{
     error::{Error, GridFsErrorKind, GridFsFileIdentifier},
     operation::{
@@ -128,7 +128,7 @@ impl Download {
     fn find_file(&self) -> Result<Command, Error> {
         self.bucket.check()?;
         let (filter, options) = match &self.wanted {
-            Wanted::Id(id) => (doc! { "_id": id }, FindOneOptions::default()),
+            Wanted::Id(id) => (equal("_id", id), FindOneOptions::default()),
             Wanted::Revision(name, revision) => (doc! { "filename": name }, of(*revision)),
         };
         self.find_one(&filter, &options)
@@ -148,7 +148,7 @@ impl Download {
     fn find_chunks(&self, file: &FilesCollectionDocument) -> Result<Command, Error> {
         let (chunks, defaults) = (&self.bucket.chunks, &self.bucket.defaults);
         let options = FindOptions::builder().sort(doc! { "n": 1 }).build();
-        crud::find(chunks, &doc! { "files_id": &file.id }, &options, defaults)
+        crud::find(chunks, &equal("files_id", &file.id), &options, defaults)
     }
 
     /// Handles the reply with the files collection document.

@@ -38,7 +38,7 @@ use super::{
     crud::{self, Defaults, DeleteOptions, SharedNamespace},
 };
 use crate::error::{Error, GridFsErrorKind, GridFsFileIdentifier, counts};
-use bson::{Document, RawDocument};
+use bson::{Bson, Document, RawDocument, doc};
 use std::sync::Arc;
 
 /// The chunk size of files for which no other is set: 255 KiB.
@@ -102,6 +102,15 @@ impl Bucket {
     fn delete_chunks(&self, filter: &Document) -> Result<Command, Error> {
         let options = DeleteOptions::default();
         crud::delete(&self.chunks, filter, true, &options, &self.defaults)
+    }
+}
+
+/// Returns the filter for documents whose field is equal to `id`. A document of query operators and
+/// a regular expression would otherwise match other files than the application names.
+fn equal(field: &str, id: &Bson) -> Document {
+    match id {
+        Bson::Document(_) | Bson::RegularExpression(_) => doc! { field: { "$eq": id } },
+        _ => doc! { field: id },
     }
 }
 

@@ -1,6 +1,6 @@
 //! The programs that delete files.
 
-use super::{Bucket, has_affected, not_found};
+use super::{Bucket, equal, has_affected, not_found};
 use crate::{
     error::{Error, GridFsFileIdentifier},
     operation::{
@@ -142,8 +142,8 @@ impl Program for Removal {
         }
         match &self.target {
             GridFsFileIdentifier::Id(id) => {
-                let filter = doc! { "_id": id };
-                self.chunks = doc! { "files_id": id };
+                let filter = equal("_id", id);
+                self.chunks = equal("files_id", id);
                 self.delete_files(&filter, false)
             }
             GridFsFileIdentifier::Filename(name) => {

@@ -1,6 +1,6 @@
 //! The program that renames files.
 
-use super::{Bucket, has_affected, not_found};
+use super::{Bucket, equal, has_affected, not_found};
 use crate::{
     error::{Error, GridFsFileIdentifier},
     operation::{
@@ -41,7 +41,7 @@ impl Renaming {
     fn command(&self) -> Result<Command, Error> {
         self.bucket.check()?;
         let (filter, multi) = match &self.target {
-            GridFsFileIdentifier::Id(id) => (doc! { "_id": id }, false),
+            GridFsFileIdentifier::Id(id) => (equal("_id", id), false),
             GridFsFileIdentifier::Filename(name) => (doc! { "filename": name }, true),
         };
         let update = doc! { "$set": { "filename": &self.new_name } }.into();

@@ -3,6 +3,7 @@
 use super::{
     Bucket, FilesCollectionDocument, GridFsUploadOptions, StreamLimit,
     buffer::{ChunkBuffer, MAX_CHUNK_BYTES},
+    equal,
     indexes::IndexSetup,
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
         crud::{self, InsertOneOptions},
     },
 };
-use bson::{Bson, DateTime, doc, oid::ObjectId};
+use bson::{Bson, DateTime, oid::ObjectId};
 use std::fmt;
 
 /// The program of an upload, which lasts as long as its stream.
@@ -300,8 +301,7 @@ impl Upload {
     }
 
     fn delete_chunks(&self) -> Result<Command, Error> {
-        self.bucket
-            .delete_chunks(&doc! { "files_id": &self.file.id })
+        self.bucket.delete_chunks(&equal("files_id", &self.file.id))
     }
 }
 
