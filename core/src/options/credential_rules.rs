@@ -132,7 +132,6 @@ impl Credential {
             |message: String| Error::invalid_option("credential", format!("{name}: {message}"));
         match self.mechanism {
             Some(AuthMechanism::Gssapi) => self.check_kerberos().map_err(refuse),
-            Some(AuthMechanism::Plain) => check_texts(self.texts()).map_err(refuse),
             Some(AuthMechanism::ScramSha256) => {
                 let password = self.password.as_ref().map(Secret::expose);
                 saslprep(password.unwrap_or_default())
@@ -195,6 +194,12 @@ impl Credential {
                 return Err(Error::invalid_option("password", message));
             }
             _ => {}
+        }
+        if self.mechanism == Some(AuthMechanism::Plain) {
+            // A zero byte ends a field of the mechanism's message (RFC 4616, section 2).
+            check_texts(self.texts()).map_err(|message| {
+                Error::invalid_option("credential", format!("{name}: {message}"))
+            })?;
         }
         if self.source().is_empty() {
             return Err(Error::invalid_option(
