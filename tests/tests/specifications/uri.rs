@@ -75,7 +75,10 @@ fn suite(name: &'static str, path: &str, skips: &'static [Skip]) {
             } else {
                 Monitoring::Background
             };
-            suite.case(&name, description, || run(case, monitoring));
+            suite.case(&name, description, || match name.as_str() {
+                DISCLOSURE => run_disclosure(case),
+                _ => run(case, monitoring),
+            });
         }
     }
     suite.finish();
@@ -113,6 +116,30 @@ fn run(case: &Value, monitoring: Monitoring) -> Outcome {
         same(name, expected, &found)?;
     }
     concerns(case, &parsed)
+}
+
+/// The file whose cases only say which text no message may have.
+const DISCLOSURE: &str = "credential-disclosure.json";
+
+/// Checks that no message about a connection string has its secret, as it is or percent-encoded.
+fn run_disclosure(case: &Value) -> Outcome {
+    let text = case["uri"].as_str().ok_or("the case has no uri")?;
+    let secret = "sentinelpassword1234";
+    let encoded: String = "SENTINELpassword1234"
+        .bytes()
+        .map(|byte| format!("%{byte:02x}"))
+        .collect();
+    let messages: Vec<String> = match uri::parse(text) {
+        Ok(parsed) => parsed.warnings.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string(), format!("{error:?}")],
+    };
+    for message in messages {
+        let lower = message.to_lowercase();
+        if lower.contains(secret) || lower.contains(&encoded) {
+            return Err(format!("disclosed: {message}"));
+        }
+    }
+    Ok(())
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: &T, found: &T) -> Outcome {
