@@ -4,7 +4,7 @@ use super::{
     cuts::Cuts,
     entities::Place,
     file::{Test, UnifiedFile},
-    setting::{Authentication, Setting, Topology},
+    setting::{Authentication, ROUTERS, Setting, Topology},
     stage,
 };
 use onionskin::Runtime;
@@ -139,14 +139,14 @@ impl Arm {
         if self == Self::FerretDb {
             return place_of_ferretdb();
         }
-        let known = DEPLOYMENTS.with_borrow(|all| all.get(setting).map(Embedded::uri).map(hosts));
-        if let Some(hosts) = known {
-            return Ok(place(setting, hosts));
+        let known = DEPLOYMENTS.with_borrow(|all| Some(of_embedded(setting, all.get(setting)?)));
+        if let Some(place) = known {
+            return Ok(place);
         }
         let embedded = Embedded::start(serve(setting)?).map_err(|error| error.to_string())?;
-        let hosts = hosts(embedded.uri());
+        let place = of_embedded(setting, &embedded);
         DEPLOYMENTS.with_borrow_mut(|all| all.insert(setting.clone(), embedded));
-        Ok(place(setting, hosts))
+        Ok(place)
     }
 }
 
@@ -211,7 +211,8 @@ fn world(setting: &Setting, seed: u64) -> Result<(Executor, Server<SimRuntime>),
     runtime.set_variable("OIDC_TOKEN_FILE", Some(TOKEN_FILE));
     runtime.set_file(TOKEN_FILE, Some(&token));
     let hosts = addresses(setting).iter().map(ToString::to_string).collect();
-    let mut server = Server::new(runtime, place(setting, hosts), seed);
+    let place = place(setting, hosts, balancer_address().to_string());
+    let mut server = Server::new(runtime, place, seed);
     server.on_sockets = false;
     Ok((executor, server))
 }
@@ -221,6 +222,8 @@ fn place_of_ferretdb() -> Result<Place, String> {
     Ok(Place {
         topology: Topology::Single,
         hosts: hosts.ok_or("FerretDB is not built")?,
+        balancer: None,
+        many_routers: false,
         options: String::new(),
         user: None,
     })
@@ -238,8 +241,8 @@ fn serve(setting: &Setting) -> Result<ServeOptions, String> {
     let mut options = match setting.topology {
         Topology::Single => ServeOptions::standalone(),
         Topology::ReplicaSet => ServeOptions::replica_set(SET, MEMBERS),
-        Topology::Sharded => ServeOptions::sharded(setting.routers),
-        Topology::LoadBalanced => ServeOptions::load_balanced(setting.routers),
+        Topology::Sharded => ServeOptions::sharded(ROUTERS),
+        Topology::LoadBalanced => ServeOptions::load_balanced(ROUTERS),
     };
     options.version = version(setting)?;
     options.users = users(setting);
@@ -262,8 +265,7 @@ fn addresses(setting: &Setting) -> Vec<Address> {
     match setting.topology {
         Topology::Single => member_addresses(1),
         Topology::ReplicaSet => member_addresses(MEMBERS),
-        Topology::Sharded => member_addresses(setting.routers),
-        Topology::LoadBalanced => vec![balancer_address()],
+        Topology::Sharded | Topology::LoadBalanced => member_addresses(ROUTERS),
     }
 }
 
@@ -273,8 +275,7 @@ fn deployment(setting: &Setting) -> Result<DeploymentOptions, String> {
         Topology::ReplicaSet => DeploymentOptions::replica_set(SET, addresses(setting)),
         Topology::Sharded => DeploymentOptions::sharded(addresses(setting)),
         Topology::LoadBalanced => {
-            let services = member_addresses(setting.routers);
-            DeploymentOptions::load_balanced(balancer_address(), services)
+            DeploymentOptions::load_balanced(balancer_address(), addresses(setting))
         }
     };
     options.version = version(setting)?;
@@ -282,10 +283,27 @@ fn deployment(setting: &Setting) -> Result<DeploymentOptions, String> {
     Ok(options)
 }
 
-fn place(setting: &Setting, hosts: Vec<String>) -> Place {
+/// Returns the place of a deployment on sockets. The hosts have the names of the connection string,
+/// except for services, which it does not name.
+fn of_embedded(setting: &Setting, embedded: &Embedded) -> Place {
+    let mut named = hosts(embedded.uri());
+    let balancer = named[0].clone();
+    if setting.topology == Topology::LoadBalanced {
+        named = embedded
+            .addresses()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+    }
+    place(setting, named, balancer)
+}
+
+fn place(setting: &Setting, hosts: Vec<String>, balancer: String) -> Place {
     Place {
         topology: setting.topology,
         hosts,
+        balancer: (setting.topology == Topology::LoadBalanced).then_some(balancer),
+        many_routers: false,
         options: match setting.topology {
             Topology::ReplicaSet => format!("replicaSet={SET}"),
             Topology::LoadBalanced => "loadBalanced=true".to_owned(),

@@ -3,7 +3,6 @@
 use super::{
     arm::Host,
     entities::{Place, Watched, string, sub},
-    setting::Topology,
     watch::{Wanted, Watch},
 };
 use bson::{Bson, Document};
@@ -49,8 +48,7 @@ impl<R: Host> New<R> {
         {
             return Err(format!("the runner has no option {key} of clients"));
         }
-        // Without the option, a test must not depend on the number of routers.
-        let one_router = options.get("useMultipleMongoses") != Some(&Bson::Boolean(true));
+        let many_routers = options.get_bool("useMultipleMongoses").ok();
         let strings = |key| -> Vec<String> {
             let values = options
                 .get_array(key)
@@ -70,7 +68,7 @@ impl<R: Host> New<R> {
                 .unwrap_or_default(),
             messages: messages(&sub(options, "observeLogMessages"))?,
         };
-        let uri = self.place.uri(one_router, &sub(options, "uriOptions"));
+        let uri = self.place.uri(many_routers, &sub(options, "uriOptions"));
         self.build(id, &uri, options.get_document("serverApi").ok(), wanted)
     }
 
@@ -104,11 +102,12 @@ impl<R: Host> New<R> {
         let mut place = self.place.clone();
         if let Some(host) = host {
             place.hosts = vec![place.hosts[host].clone()];
-            if place.topology != Topology::LoadBalanced {
-                place.options = "directConnection=true".to_owned();
+            match place.balancer.take() {
+                Some(_) => place.balancer = Some(place.hosts[0].clone()),
+                None => place.options = "directConnection=true".to_owned(),
             }
         }
-        let uri = place.uri(false, &Document::new());
+        let uri = place.uri(Some(true), &Document::new());
         let watched = self.build(id, &uri, None, Wanted::default())?;
         Ok(watched.client.clone())
     }

@@ -230,7 +230,7 @@ fn play_folder(suite: &mut Suite, files: &[TestFile]) -> u32 {
             if is_skipped {
                 continue;
             }
-            for setting in settings(&read.requirements, &test.requirements, 2) {
+            for setting in settings(&read.requirements, &test.requirements) {
                 let case = format!("{} on {setting}", test.description);
                 for seed in seeds() {
                     suite.case(&file.name, &case, || {

@@ -15,6 +15,7 @@ use onionskin_core::description::TopologyDescription;
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt::Write as _,
+    slice,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -133,7 +134,11 @@ pub(crate) struct Thread {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) topology: Topology,
+    /// The servers, or the services behind a load balancer.
     pub(crate) hosts: Vec<String>,
+    pub(crate) balancer: Option<String>,
+    /// True if a client that does not say how many routers it uses connects to many.
+    pub(crate) many_routers: bool,
     /// The options of each connection string.
     pub(crate) options: String,
     /// The user name and the password, or `None` without authentication.
@@ -141,22 +146,23 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn uri(&self, one_router: bool, options: &Document) -> String {
+    /// Returns the connection string of a client. `many_routers` says whether it connects to several
+    /// routers, or to the load balancer in front of all services (Unified Test Format, *client*).
+    pub(crate) fn uri(&self, many_routers: Option<bool>, options: &Document) -> String {
+        let many_routers = many_routers.unwrap_or(self.many_routers);
         let is_direct = options.get("directConnection") == Some(&Bson::Boolean(true));
-        let count = match self.topology {
-            Topology::Sharded if one_router => 1,
-            _ if is_direct => 1,
-            _ => self.hosts.len(),
+        let hosts = match &self.balancer {
+            Some(balancer) if many_routers => slice::from_ref(balancer),
+            Some(_) => &self.hosts[..1],
+            None if self.topology == Topology::Sharded && !many_routers => &self.hosts[..1],
+            None if is_direct => &self.hosts[..1],
+            None => &self.hosts[..],
         };
         let user = match (self.user, options.get("authMechanism")) {
             (Some((name, password)), None) => format!("{name}:{password}@"),
             _ => String::new(),
         };
-        let mut uri = format!(
-            "mongodb://{user}{}/?{}",
-            self.hosts[..count].join(","),
-            self.options
-        );
+        let mut uri = format!("mongodb://{user}{}/?{}", hosts.join(","), self.options);
         for (key, value) in options {
             let _ = write!(uri, "&{key}={}", encoded(&text(value)));
         }

@@ -43,8 +43,8 @@ const VERSIONS: [(&str, [u32; 3]); 7] = [
     ("4.2", [4, 2, 25]),
 ];
 
-/// The number of routers of a sharded cluster.
-const ROUTERS: usize = 2;
+/// The number of routers of a sharded cluster, and of services behind a load balancer.
+pub(crate) const ROUTERS: usize = 2;
 
 /// How clients authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,8 +66,6 @@ pub(crate) struct Setting {
     pub(crate) topology: Topology,
     pub(crate) version: &'static str,
     pub(crate) authentication: Authentication,
-    /// The number of routers or services of a cluster.
-    pub(crate) routers: usize,
 }
 
 impl Setting {
@@ -88,7 +86,6 @@ impl fmt::Display for Setting {
             topology,
             version,
             authentication,
-            ..
         } = self;
         write!(f, "{} {version}", topology.name())?;
         f.write_str(match authentication {
@@ -101,14 +98,9 @@ impl fmt::Display for Setting {
 
 /// Returns the deployments on which a test runs: for each topology that the requirements allow, the
 /// newest version that meets them. Both lists must be met, each by one of its requirements.
-/// `services` is the number of services behind a load balancer.
-pub(crate) fn settings(file: &[Document], test: &[Document], services: usize) -> Vec<Setting> {
+pub(crate) fn settings(file: &[Document], test: &[Document]) -> Vec<Setting> {
     let mut found = Vec::new();
     for topology in Topology::ALL {
-        let routers = match topology {
-            Topology::LoadBalanced => services,
-            _ => ROUTERS,
-        };
         let candidates = Authentication::ALL.into_iter().flat_map(|authentication| {
             VERSIONS.iter().map(move |&(version, numbers)| {
                 (
@@ -116,7 +108,6 @@ pub(crate) fn settings(file: &[Document], test: &[Document], services: usize) ->
                         topology,
                         version,
                         authentication,
-                        routers,
                     },
                     numbers,
                 )
@@ -185,7 +176,7 @@ mod tests {
     use bson::doc;
 
     fn names(requirements: &[Document]) -> Vec<String> {
-        settings(requirements, &[], 2)
+        settings(requirements, &[])
             .iter()
             .map(ToString::to_string)
             .collect()

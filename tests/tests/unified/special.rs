@@ -88,7 +88,7 @@ pub(crate) async fn operate<R: Host>(
     Ok(Answer::Nothing)
 }
 
-fn whole(value: &Bson) -> Option<u64> {
+pub(super) fn whole(value: &Bson) -> Option<u64> {
     match *value {
         Bson::Int32(n) => u64::try_from(n).ok(),
         Bson::Int64(n) => u64::try_from(n).ok(),

@@ -43,11 +43,19 @@ pub(crate) async fn play<R: Host>(
 ) -> Result<(), String> {
     let Server {
         runtime,
-        place,
+        mut place,
         seed,
         cuts,
         on_sockets,
     } = server;
+    // A test whose fail points are set through one router depends on that router alone, also if
+    // some of its clients do not say so.
+    let is_for_one = |client: &Document| {
+        client
+            .get_bool("useMultipleMongoses")
+            .is_ok_and(|many| !many)
+    };
+    place.many_routers = place.balancer.is_some() && !file.clients().any(is_for_one);
     let new = New {
         runtime: runtime.clone(),
         place,

@@ -6,7 +6,6 @@ use super::{
     setting::{Setting, settings},
     skips, unsupported,
 };
-use bson::{Bson, Document};
 use onionskin_tests::{
     report::Suite,
     specifications::{self, TestFile},
@@ -107,10 +106,7 @@ impl Suited {
         if let Some(reason) = unsupported::reason(file, test) {
             return suite.set_aside(reason.to_owned());
         }
-        let one_router =
-            |client: &Document| client.get("useMultipleMongoses") == Some(&Bson::Boolean(false));
-        let services = if file.clients().any(one_router) { 1 } else { 2 };
-        let mut settings = settings(&file.requirements, &test.requirements, services);
+        let mut settings = settings(&file.requirements, &test.requirements);
         if arm == Arm::FerretDb {
             settings.retain(Setting::is_like_ferretdb);
         }
@@ -179,7 +175,7 @@ pub(crate) fn play_twice(folder: &str) {
             .and_then(|json| UnifiedFile::read(&json, &file.text));
         let read = read.expect("a file of the format");
         for test in &read.tests {
-            let settings = settings(&read.requirements, &test.requirements, 2);
+            let settings = settings(&read.requirements, &test.requirements);
             if unsupported::reason(&read, test).is_some() {
                 continue;
             }

@@ -1,17 +1,32 @@
 //! The operations of cursors and change streams.
 
-use super::{Answer, Done, Failure, unknown};
-use crate::entities::{Open, lock};
+use super::{Answer, Arguments, Done, Failure, unknown};
+use crate::{
+    entities::{Open, lock},
+    special::whole,
+};
 use bson::Document;
 use onionskin::Runtime;
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
-pub(super) async fn operate<R: Runtime>(slot: &Mutex<Option<Open<R>>>, name: &str) -> Done<R> {
+pub(super) async fn operate<R: Runtime>(
+    slot: &Mutex<Option<Open<R>>>,
+    name: &str,
+    mut arguments: Arguments<'_, R>,
+) -> Done<R> {
+    let limit = match (name, arguments.take("timeoutMS")) {
+        ("close", Some(millis)) => Some(Duration::from_millis(
+            whole(&millis).ok_or_else(|| format!("timeoutMS is {millis}"))?,
+        )),
+        (_, None) => None,
+        (_, Some(_)) => return Err("there is no argument timeoutMS".to_owned().into()),
+    };
+    arguments.end()?;
     let taken = lock(slot).take();
     let mut cursor = taken.ok_or_else(|| "the cursor is closed".to_owned())?;
     match name {
         "close" => {
-            close(cursor).await;
+            close(cursor, limit).await;
             Ok(Answer::Nothing)
         }
         "iterateUntilDocumentOrError" => {
@@ -50,12 +65,16 @@ async fn next<R: Runtime>(cursor: &mut Open<R>) -> Result<Option<Document>, Fail
     Ok(next.transpose()?)
 }
 
-async fn close<R: Runtime>(cursor: Open<R>) {
-    match cursor {
-        Open::Plain(cursor) => cursor.close().await,
-        Open::InSession(cursor, _) => cursor.close().await,
-        Open::Changes(stream) => stream.close().await,
-        Open::ChangesInSession(stream, _) => stream.close().await,
+async fn close<R: Runtime>(cursor: Open<R>, limit: Option<Duration>) {
+    let close = match cursor {
+        Open::Plain(cursor) => cursor.close(),
+        Open::InSession(cursor, _) => cursor.close(),
+        Open::Changes(stream) => stream.close(),
+        Open::ChangesInSession(stream, _) => stream.close(),
+    };
+    match limit {
+        Some(limit) => close.timeout(limit).await,
+        None => close.await,
     }
 }
 
@@ -68,7 +87,7 @@ pub(super) async fn drained<R: Runtime>(mut cursor: Open<R>) -> Done<R> {
             Ok(Some(document)) => documents.push(document),
             Ok(None) => return super::documents(documents),
             Err(failure) => {
-                close(cursor).await;
+                close(cursor, None).await;
                 return Err(failure);
             }
         }

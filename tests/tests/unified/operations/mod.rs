@@ -215,10 +215,7 @@ pub(crate) async fn operate<R: Runtime>(
                 _ => unknown("a session", name),
             }
         }
-        Entity::Cursor(cursor) => {
-            arguments.end()?;
-            cursor::operate(&cursor, name).await
-        }
+        Entity::Cursor(cursor) => cursor::operate(&cursor, name, arguments).await,
         Entity::Topology(_) | Entity::Thread(_) | Entity::Value(_) => unknown("this entity", name),
     }
 }

@@ -280,7 +280,11 @@ impl Network {
                         Towards::Client,
                         Parcel::Answer(Incoming::Connected),
                     );
-                    self.deployment.handle_connected(now, conn, member);
+                    match self.balancer {
+                        // As behind a load balancer with this service alone.
+                        Some(_) => self.deployment.handle_forwarded(now, conn, member),
+                        None => self.deployment.handle_connected(now, conn, member),
+                    }
                 } else {
                     self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
                 }
