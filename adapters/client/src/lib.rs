@@ -124,6 +124,21 @@ pub use onionskin_core::{
 };
 
 /// The calls, which have setters for their options and run when they are awaited.
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+/// use onionskin::action::Find;
+///
+/// // A function for all lists of the application.
+/// fn first_page<R: Runtime, T>(find: Find<'_, R, T>) -> Find<'_, R, T> {
+///     find.sort(doc! { "_id": -1 }).limit(20)
+/// }
+///
+/// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+/// let page = first_page(people.find(doc! { "active": true })).await?.into_vec().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub mod action {
     pub use crate::{
         calls::{
@@ -144,6 +159,21 @@ pub mod action {
 }
 
 /// Options of clients and operations, and how they are written in a connection string.
+///
+/// A call has a setter for each of its options. `with_options` sets all of them at once, so that
+/// several calls can share them.
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+/// use onionskin::options::FindOptions;
+///
+/// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+/// let newest = FindOptions::builder().sort(doc! { "_id": -1 }).limit(10).build();
+/// let active = people.find(doc! { "active": true }).with_options(newest.clone()).await?;
+/// let others = people.find(doc! { "active": false }).with_options(newest).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub mod options {
     #[cfg(feature = "tls")]
     pub use onionskin_core::options::TlsConfig;
@@ -188,6 +218,18 @@ pub mod options {
     };
 
     /// The builders of options.
+    ///
+    /// ```
+    /// use onionskin::{bson::doc, options::{FindOptions, builders::FindOptionsBuilder}};
+    ///
+    /// // The options that all queries of the application have in common.
+    /// fn usual() -> FindOptionsBuilder {
+    ///     FindOptions::builder().sort(doc! { "_id": -1 }).batch_size(200)
+    /// }
+    ///
+    /// let options = usual().limit(10).build();
+    /// assert_eq!(options.batch_size, Some(200));
+    /// ```
     pub mod builders {
         pub use onionskin_core::{
             operation::crud::{

@@ -155,6 +155,14 @@ impl fmt::Display for ServerApiVersion {
 }
 
 /// The Stable API version that each command declares. A field that is `None` is not sent.
+///
+/// ```
+/// use onionskin_core::options::{ClientOptions, ServerApi};
+///
+/// let api = ServerApi::builder().strict(true).deprecation_errors(true).build();
+/// let options = ClientOptions::builder().server_api(api).build();
+/// assert_eq!(options.server_api, Some(api));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

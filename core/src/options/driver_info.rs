@@ -12,6 +12,15 @@ pub const SEPARATOR: char = '|';
 ///
 /// An empty version or platform counts as unset ([HELLO-46]).
 ///
+/// ```
+/// use onionskin_core::options::{ClientOptions, DriverInfo};
+///
+/// let mut mapper = DriverInfo::new("my-object-mapper");
+/// mapper.version = Some("1.2".to_owned());
+/// let options = ClientOptions::builder().driver_info(mapper).build();
+/// # assert!(options.driver_info.is_some());
+/// ```
+///
 /// [HELLO-43]: crate::requirements::handshake#HELLO-43
 /// [HELLO-46]: crate::requirements::handshake#HELLO-46
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]

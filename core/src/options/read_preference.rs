@@ -104,6 +104,20 @@ pub enum ReadPreference {
 
 options! { ($)
     /// The conditions of a read preference beside its mode.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadPreference, ReadPreferenceOptions};
+    /// use std::time::Duration;
+    ///
+    /// // A member in New York, or else any member.
+    /// let in_new_york = [("dc".into(), "ny".into())].into();
+    /// let options = ReadPreferenceOptions::builder()
+    ///     .tag_sets(vec![in_new_york, [].into()])
+    ///     .max_staleness(Duration::from_secs(120))
+    ///     .build();
+    /// let preference = ReadPreference::nearest(options);
+    /// assert_eq!(preference.tag_sets().len(), 2);
+    /// ```
     ReadPreferenceOptions, built by ReadPreferenceOptionsBuilder => {
         /// The sets of tags, of which the first that matches an eligible member decides. An empty
         /// set matches every member.

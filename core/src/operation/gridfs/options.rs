@@ -7,6 +7,18 @@ use std::time::Duration;
 
 options! { ($)
     /// The options of a bucket. `None` means those of the database, unless a field says otherwise.
+    ///
+    /// ```
+    /// use onionskin_core::{operation::gridfs::GridFsBucketOptions, options::WriteConcern};
+    ///
+    /// // The collections `images.files` and `images.chunks`, with chunks of one mebibyte.
+    /// let options = GridFsBucketOptions::builder()
+    ///     .bucket_name("images")
+    ///     .chunk_size_bytes(1_048_576)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.bucket_name.as_deref(), Some("images"));
+    /// ```
     GridFsBucketOptions, built by GridFsBucketOptionsBuilder => {
         /// The prefix of the names of the two collections. Default: `fs`, for `fs.files` and
         /// `fs.chunks`.
@@ -24,6 +36,18 @@ options! { ($)
     }
 
     /// Options of uploads. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::gridfs::GridFsUploadOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = GridFsUploadOptions::builder()
+    ///     .metadata(doc! { "type": "image/png", "owner": "Ada" })
+    ///     .timeout(Duration::from_secs(60))
+    ///     .build();
+    /// assert_eq!(options.chunk_size_bytes, None);
+    /// ```
     GridFsUploadOptions, built by GridFsUploadOptionsBuilder, listed by gridfs_upload_options => {
         /// Sets the size of the chunks of the file, in bytes. Default: that of the bucket. Zero,
         /// and more than 16,777,216, fail.
@@ -38,6 +62,14 @@ options! { ($)
     }
 
     /// Options of downloads by id. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::gridfs::GridFsDownloadOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = GridFsDownloadOptions::builder().timeout(Duration::from_secs(60)).build();
+    /// assert_eq!(options.timeout, Some(Duration::from_secs(60)));
+    /// ```
     GridFsDownloadOptions, built by GridFsDownloadOptionsBuilder,
     listed by gridfs_download_options => {
         /// Sets the time limit of the whole download, from the opening of the stream to the last
@@ -47,6 +79,18 @@ options! { ($)
     }
 
     /// Options of downloads by name. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::gridfs::GridFsDownloadByNameOptions;
+    /// use std::time::Duration;
+    ///
+    /// // The revision before the newest one.
+    /// let options = GridFsDownloadByNameOptions::builder()
+    ///     .revision(-2)
+    ///     .timeout(Duration::from_secs(60))
+    ///     .build();
+    /// assert_eq!(options.revision, Some(-2));
+    /// ```
     GridFsDownloadByNameOptions, built by GridFsDownloadByNameOptionsBuilder,
     listed by gridfs_download_by_name_options => {
         /// Sets the revision of the file. The files of a name are its revisions, in the order of
@@ -60,6 +104,14 @@ options! { ($)
     }
 
     /// Options of the calls of a bucket that delete, rename and drop. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::gridfs::GridFsWriteOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = GridFsWriteOptions::builder().timeout(Duration::from_secs(30)).build();
+    /// assert_eq!(options.timeout, Some(Duration::from_secs(30)));
+    /// ```
     GridFsWriteOptions, built by GridFsWriteOptionsBuilder, listed by gridfs_write_options => {
         /// Sets the time limit of the whole call, which can be several commands. Default: that of
         /// the bucket, or else that of the database, or else `timeoutMS` of the client; zero means
@@ -68,6 +120,19 @@ options! { ($)
     }
 
     /// Options of `find` on the files collection. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::gridfs::GridFsFindOptions;
+    ///
+    /// // The second page of the files, the largest files first.
+    /// let options = GridFsFindOptions::builder()
+    ///     .sort(doc! { "length": -1 })
+    ///     .skip(10)
+    ///     .limit(10)
+    ///     .build();
+    /// assert_eq!(options.skip, Some(10));
+    /// ```
     GridFsFindOptions, built by GridFsFindOptionsBuilder, listed by gridfs_find_options => {
         /// Sets whether the server may use temporary files for a large sort. From server 4.4 on.
         allow_disk_use: bool => Kept "allowDiskUse",
@@ -93,6 +158,19 @@ options! { ($)
     }
 
     /// Options of `find_one` on the files collection. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::gridfs::GridFsFindOneOptions;
+    /// use std::time::Duration;
+    ///
+    /// // The newest file.
+    /// let options = GridFsFindOneOptions::builder()
+    ///     .sort(doc! { "uploadDate": -1 })
+    ///     .timeout(Duration::from_secs(2))
+    ///     .build();
+    /// assert_eq!(options.sort, Some(doc! { "uploadDate": -1 }));
+    /// ```
     GridFsFindOneOptions, built by GridFsFindOneOptionsBuilder,
     listed by gridfs_find_one_options => {
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.

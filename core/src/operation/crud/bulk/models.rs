@@ -100,12 +100,31 @@ macro_rules! models {
 
 models! {
     /// Inserts a document. If it has no `_id`, the driver adds an ObjectId.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{InsertOneModel, WriteModel};
+    ///
+    /// let insert = InsertOneModel::builder().document(doc! { "name": "Ada" }).build();
+    /// let operations: Vec<WriteModel> = vec![insert.into()];
+    /// ```
     InsertOneModel, built by InsertOneModelBuilder, InsertOne {
         /// The document.
         document: Document,;
     }
 
     /// Changes the first document that matches a filter.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::UpdateOneModel;
+    ///
+    /// let update = UpdateOneModel::builder()
+    ///     .filter(doc! { "name": "Ada" })
+    ///     .update(doc! { "$set": { "active": true } })
+    ///     .upsert(true)
+    ///     .build();
+    /// ```
     UpdateOneModel, built by UpdateOneModelBuilder, UpdateOne {
         /// The filter.
         filter: Document,
@@ -124,6 +143,17 @@ models! {
     }
 
     /// Changes all documents that match a filter.
+    ///
+    /// ```
+    /// use bson::{Bson, doc};
+    /// use onionskin_core::operation::crud::UpdateManyModel;
+    ///
+    /// let update = UpdateManyModel::builder()
+    ///     .filter(doc! { "born": { "$lt": 1900 } })
+    ///     .update(doc! { "$set": { "active": false } })
+    ///     .hint(Bson::from("born_1"))
+    ///     .build();
+    /// ```
     UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
         /// The filter.
         filter: Document,
@@ -140,6 +170,17 @@ models! {
     }
 
     /// Replaces the first document that matches a filter.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::ReplaceOneModel;
+    ///
+    /// let replace = ReplaceOneModel::builder()
+    ///     .filter(doc! { "name": "Ada" })
+    ///     .replacement(doc! { "name": "Ada", "born": 1815 })
+    ///     .upsert(true)
+    ///     .build();
+    /// ```
     ReplaceOneModel, built by ReplaceOneModelBuilder, ReplaceOne {
         /// The filter.
         filter: Document,
@@ -156,6 +197,18 @@ models! {
     }
 
     /// Deletes the first document that matches a filter.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{DeleteOneModel, Namespace};
+    ///
+    /// let people = Namespace::new("app", "people")?;
+    /// let delete = DeleteOneModel::builder()
+    ///     .namespace(people)
+    ///     .filter(doc! { "name": "Ada" })
+    ///     .build();
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     DeleteOneModel, built by DeleteOneModelBuilder, DeleteOne {
         /// The filter.
         filter: Document,;
@@ -166,6 +219,15 @@ models! {
     }
 
     /// Deletes all documents that match a filter.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{DeleteManyModel, Namespace};
+    ///
+    /// let log = Namespace::new("app", "log")?;
+    /// let delete = DeleteManyModel::builder().namespace(log).filter(doc! { "old": true }).build();
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     DeleteManyModel, built by DeleteManyModelBuilder, DeleteMany {
         /// The filter.
         filter: Document,;

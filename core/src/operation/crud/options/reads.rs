@@ -8,6 +8,22 @@ use std::time::Duration;
 
 options! { ($)
     /// Options of `find`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::FindOptions;
+    /// use std::time::Duration;
+    ///
+    /// // The ten youngest people, within two seconds.
+    /// let options = FindOptions::builder()
+    ///     .projection(doc! { "name": 1, "born": 1 })
+    ///     .sort(doc! { "born": -1 })
+    ///     .limit(10)
+    ///     .timeout(Duration::from_secs(2))
+    ///     .build();
+    /// assert_eq!(options.limit, Some(10));
+    /// assert_eq!(options.skip, None);
+    /// ```
     FindOptions, built by FindOptionsBuilder, listed by find_options => {
         /// Sets whether the server may use temporary files for a large sort. From server 4.4 on.
         allow_disk_use: bool => Body "allowDiskUse",
@@ -75,6 +91,18 @@ options! { ($)
     }
 
     /// Options of `find_one`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{FindOneOptions, Hint};
+    ///
+    /// let options = FindOneOptions::builder()
+    ///     .sort(doc! { "born": 1 })
+    ///     .projection(doc! { "name": 1 })
+    ///     .hint(Hint::from("born_1"))
+    ///     .build();
+    /// assert_eq!(options.projection, Some(doc! { "name": 1 }));
+    /// ```
     FindOneOptions, built by FindOneOptionsBuilder, listed by find_one_options => {
         /// Sets whether mongos returns what it finds if a shard is unavailable, instead of an
         /// error.
@@ -119,6 +147,20 @@ options! { ($)
     }
 
     /// Options of `count_documents`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{CountOptions, Hint};
+    /// use std::time::Duration;
+    ///
+    /// // The server counts one thousand documents at most.
+    /// let options = CountOptions::builder()
+    ///     .limit(1_000)
+    ///     .hint(Hint::from(doc! { "active": 1 }))
+    ///     .timeout(Duration::from_secs(1))
+    ///     .build();
+    /// assert_eq!(options.limit, Some(1_000));
+    /// ```
     CountOptions, built by CountOptionsBuilder, listed by count_options => {
         /// Sets the rules by which texts are compared.
         collation: Collation => Body "collation",
@@ -148,6 +190,18 @@ options! { ($)
     }
 
     /// Options of `estimated_document_count`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::operation::crud::EstimatedDocumentCountOptions;
+    /// use onionskin_core::options::{ReadPreference, SelectionCriteria};
+    ///
+    /// let options = EstimatedDocumentCountOptions::builder()
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::nearest(None)))
+    ///     .comment(Bson::from("dashboard"))
+    ///     .build();
+    /// assert_eq!(options.comment, Some(Bson::from("dashboard")));
+    /// ```
     EstimatedDocumentCountOptions, built by EstimatedDocumentCountOptionsBuilder,
     listed by estimated_document_count_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
@@ -171,6 +225,20 @@ options! { ($)
     }
 
     /// Options of `distinct`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::DistinctOptions;
+    /// use onionskin_core::options::{Collation, CollationStrength, ReadConcern};
+    ///
+    /// // "Paris" and "PARIS" are one value.
+    /// let without_case =
+    ///     Collation::builder().locale("fr").strength(CollationStrength::Secondary).build();
+    /// let options = DistinctOptions::builder()
+    ///     .collation(without_case)
+    ///     .read_concern(ReadConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.read_concern, Some(ReadConcern::majority()));
+    /// ```
     DistinctOptions, built by DistinctOptionsBuilder, listed by distinct_options => {
         /// Sets the rules by which texts are compared.
         collation: Collation => Body "collation",
@@ -197,6 +265,22 @@ options! { ($)
     }
 
     /// Options of `aggregate`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::{TimeoutMode, crud::AggregateOptions};
+    /// use std::time::Duration;
+    ///
+    /// // The pipeline reads the variable as `$$year`. Each `next` of the cursor has five seconds.
+    /// let options = AggregateOptions::builder()
+    ///     .allow_disk_use(true)
+    ///     .batch_size(500)
+    ///     .let_vars(doc! { "year": 2026 })
+    ///     .timeout(Duration::from_secs(5))
+    ///     .timeout_mode(TimeoutMode::Iteration)
+    ///     .build();
+    /// assert_eq!(options.batch_size, Some(500));
+    /// ```
     AggregateOptions, built by AggregateOptionsBuilder, listed by aggregate_options => {
         /// Sets whether the server may use temporary files for a large sort or group.
         allow_disk_use: bool => Body "allowDiskUse",

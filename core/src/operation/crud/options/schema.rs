@@ -13,6 +13,17 @@ use std::time::Duration;
 options! { ($)
     /// The options that a handle of a collection passes on to its calls. `None` means those of the
     /// database.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::CollectionOptions;
+    /// use onionskin_core::options::{ReadPreference, SelectionCriteria, WriteConcern};
+    ///
+    /// let options = CollectionOptions::builder()
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::secondary_preferred(None)))
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.read_concern, None);
+    /// ```
     CollectionOptions, built by CollectionOptionsBuilder => {
         /// The read concern.
         read_concern: ReadConcern => Kept "readConcern",
@@ -26,6 +37,19 @@ options! { ($)
 
     /// The options that a handle of a database passes on to its calls and collections. `None` means
     /// those of the client.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::DatabaseOptions;
+    /// use onionskin_core::options::{ReadConcern, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// let options = DatabaseOptions::builder()
+    ///     .read_concern(ReadConcern::majority())
+    ///     .write_concern(WriteConcern::majority())
+    ///     .timeout(Duration::from_secs(10))
+    ///     .build();
+    /// assert_eq!(options.timeout, Some(Duration::from_secs(10)));
+    /// ```
     DatabaseOptions, built by DatabaseOptionsBuilder => {
         /// The read concern.
         read_concern: ReadConcern => Kept "readConcern",
@@ -38,6 +62,18 @@ options! { ($)
     }
 
     /// Options of `run_command`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::RunCommandOptions;
+    /// use onionskin_core::options::{ReadPreference, SelectionCriteria};
+    /// use std::time::Duration;
+    ///
+    /// let options = RunCommandOptions::builder()
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::nearest(None)))
+    ///     .timeout(Duration::from_secs(1))
+    ///     .build();
+    /// assert_eq!(options.timeout, Some(Duration::from_secs(1)));
+    /// ```
     RunCommandOptions, built by RunCommandOptionsBuilder, listed by run_command_options => {
         /// Sets how the server is selected. Default: the primary.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
@@ -51,6 +87,15 @@ options! { ($)
     }
 
     /// Options of `run_cursor_command`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::operation::crud::RunCursorCommandOptions;
+    ///
+    /// let comment = Bson::from("nightly export");
+    /// let options = RunCursorCommandOptions::builder().batch_size(100).comment(comment).build();
+    /// assert_eq!(options.batch_size, Some(100));
+    /// ```
     RunCursorCommandOptions, built by RunCursorCommandOptionsBuilder,
     listed by run_cursor_command_options => {
         /// Sets the maximum number of documents per further batch. Default: chosen by the server.
@@ -77,6 +122,17 @@ options! { ($)
     }
 
     /// Options of `create_index` and `create_indexes`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::{CommitQuorum, CreateIndexOptions};
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// let options = CreateIndexOptions::builder()
+    ///     .commit_quorum(CommitQuorum::Majority)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.commit_quorum, Some(CommitQuorum::Majority));
+    /// ```
     CreateIndexOptions, built by CreateIndexOptionsBuilder, listed by create_index_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
         /// From server 4.4 on.
@@ -100,6 +156,17 @@ options! { ($)
     }
 
     /// Options of `drop_index` and `drop_indexes`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::{operation::crud::DropIndexOptions, options::WriteConcern};
+    ///
+    /// let options = DropIndexOptions::builder()
+    ///     .comment(Bson::from("release 3.1"))
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.comment, Some(Bson::from("release 3.1")));
+    /// ```
     DropIndexOptions, built by DropIndexOptionsBuilder, listed by drop_index_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
         /// From server 4.4 on.
@@ -120,6 +187,15 @@ options! { ($)
     }
 
     /// Options of `list_indexes` and `list_index_names`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::ListIndexesOptions;
+    /// use std::time::Duration;
+    ///
+    /// let limit = Duration::from_secs(5);
+    /// let options = ListIndexesOptions::builder().batch_size(20).timeout(limit).build();
+    /// assert_eq!(options.batch_size, Some(20));
+    /// ```
     ListIndexesOptions, built by ListIndexesOptionsBuilder, listed by list_indexes_options => {
         /// Sets the maximum number of documents per batch. Default: chosen by the server.
         batch_size: u32 => Cursor "batchSize",
@@ -144,6 +220,20 @@ options! { ($)
     }
 
     /// The options of an index. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::IndexOptions;
+    /// use std::time::Duration;
+    ///
+    /// // Deletes finished jobs an hour after the time in the field of the index.
+    /// let options = IndexOptions::builder()
+    ///     .name("finished_jobs".to_owned())
+    ///     .expire_after(Duration::from_secs(3_600))
+    ///     .partial_filter_expression(doc! { "state": "done" })
+    ///     .build();
+    /// assert_eq!(options.name.as_deref(), Some("finished_jobs"));
+    /// ```
     IndexOptions, built by IndexOptionsBuilder => {
         /// Whether the index is built in the background. Servers from 4.2 on ignore it.
         background: bool => Statement "background",
@@ -190,6 +280,20 @@ options! { ($)
     }
 
     /// Options of `create_collection`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{CreateCollectionOptions, ValidationAction};
+    ///
+    /// // A log of one mebibyte. The server warns of documents without a text.
+    /// let options = CreateCollectionOptions::builder()
+    ///     .capped(true)
+    ///     .size(1_048_576)
+    ///     .validator(doc! { "text": { "$type": "string" } })
+    ///     .validation_action(ValidationAction::Warn)
+    ///     .build();
+    /// assert_eq!(options.size, Some(1_048_576));
+    /// ```
     CreateCollectionOptions, built by CreateCollectionOptionsBuilder,
     listed by create_collection_options => {
         /// Sets whether the collection has a fixed size. Such a collection needs a `size`.
@@ -238,6 +342,17 @@ options! { ($)
     }
 
     /// Options of `Collection::drop`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::{operation::crud::DropCollectionOptions, options::WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// let options = DropCollectionOptions::builder()
+    ///     .write_concern(WriteConcern::majority())
+    ///     .timeout(Duration::from_secs(30))
+    ///     .build();
+    /// assert_eq!(options.write_concern, Some(WriteConcern::majority()));
+    /// ```
     DropCollectionOptions, built by DropCollectionOptionsBuilder,
     listed by drop_collection_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
@@ -252,6 +367,16 @@ options! { ($)
     }
 
     /// Options of `Collection::rename`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::{operation::crud::RenameCollectionOptions, options::WriteConcern};
+    ///
+    /// let options = RenameCollectionOptions::builder()
+    ///     .drop_target(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.drop_target, Some(true));
+    /// ```
     RenameCollectionOptions, built by RenameCollectionOptionsBuilder,
     listed by rename_collection_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
@@ -268,6 +393,17 @@ options! { ($)
     }
 
     /// Options of `Database::drop`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::{operation::crud::DropDatabaseOptions, options::WriteConcern};
+    ///
+    /// let options = DropDatabaseOptions::builder()
+    ///     .comment(Bson::from("end of the test"))
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.timeout, None);
+    /// ```
     DropDatabaseOptions, built by DropDatabaseOptionsBuilder, listed by drop_database_options => {
         /// Sets a value by which the command is found in logs and in the profiler of the server.
         /// From server 4.4 on.
@@ -281,6 +417,18 @@ options! { ($)
     }
 
     /// Options of `list_collections` and `list_collection_names`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::ListCollectionsOptions;
+    ///
+    /// // The views that the user may access.
+    /// let options = ListCollectionsOptions::builder()
+    ///     .filter(doc! { "type": "view" })
+    ///     .authorized_collections(true)
+    ///     .build();
+    /// assert_eq!(options.filter, Some(doc! { "type": "view" }));
+    /// ```
     ListCollectionsOptions, built by ListCollectionsOptionsBuilder,
     listed by list_collections_options => {
         /// Sets whether only collections are listed that the user may access. A user without the
@@ -309,6 +457,17 @@ options! { ($)
     }
 
     /// Options of `list_databases` and `list_database_names`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::ListDatabasesOptions;
+    ///
+    /// let options = ListDatabasesOptions::builder()
+    ///     .filter(doc! { "name": { "$regex": "^shop_" } })
+    ///     .authorized_databases(true)
+    ///     .build();
+    /// assert_eq!(options.authorized_databases, Some(true));
+    /// ```
     ListDatabasesOptions, built by ListDatabasesOptionsBuilder,
     listed by list_databases_options => {
         /// Sets whether only databases are listed that the user may access.

@@ -139,6 +139,25 @@ impl OptionValue for CommitQuorum {
 
 options! { ($)
     /// A time series: how its documents are stored (`timeseries`).
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::{
+    ///     CreateCollectionOptions, TimeseriesGranularity, TimeseriesOptions,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// // Measurements of sensors, about one per minute, which the server keeps for thirty days.
+    /// let series = TimeseriesOptions::builder()
+    ///     .time_field("at")
+    ///     .meta_field("sensor".to_owned())
+    ///     .granularity(TimeseriesGranularity::Minutes)
+    ///     .build();
+    /// let options = CreateCollectionOptions::builder()
+    ///     .timeseries(series)
+    ///     .expire_after_seconds(Duration::from_secs(30 * 86_400))
+    ///     .build();
+    /// # assert_ne!(options, CreateCollectionOptions::default());
+    /// ```
     TimeseriesOptions, built by TimeseriesOptionsBuilder => {
         /// The field with the time of a document. The server needs it.
         time_field: String => Body "timeField" (text),
@@ -156,12 +175,33 @@ options! { ($)
     }
 
     /// Options of later indexes of a collection (`indexOptionDefaults`).
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{CreateCollectionOptions, IndexOptionDefaults};
+    ///
+    /// let engine = doc! { "wiredTiger": { "configString": "prefix_compression=false" } };
+    /// let defaults = IndexOptionDefaults::builder().storage_engine(engine).build();
+    /// let options = CreateCollectionOptions::builder().index_option_defaults(defaults).build();
+    /// # assert_ne!(options, CreateCollectionOptions::default());
+    /// ```
     IndexOptionDefaults, built by IndexOptionDefaultsBuilder => {
         /// Options of the storage engine.
         storage_engine: Document => Body "storageEngine",
     }
 
     /// Whether change streams can return states before and after changes.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::{
+    ///     ChangeStreamPreAndPostImages, CreateCollectionOptions,
+    /// };
+    ///
+    /// let kept = ChangeStreamPreAndPostImages::builder().enabled(true).build();
+    /// let options =
+    ///     CreateCollectionOptions::builder().change_stream_pre_and_post_images(kept).build();
+    /// # assert_ne!(options, CreateCollectionOptions::default());
+    /// ```
     ChangeStreamPreAndPostImages, built by ChangeStreamPreAndPostImagesBuilder => {
         /// Whether the states are kept.
         enabled: bool => Body "enabled",

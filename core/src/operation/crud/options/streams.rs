@@ -36,6 +36,21 @@ names! {
 
 options! { ($)
     /// Options of `watch`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::{
+    ///     ChangeStreamOptions, FullDocumentBeforeChangeType, FullDocumentType,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// // Events of updates have the newest document, and the one before the update if it is kept.
+    /// let options = ChangeStreamOptions::builder()
+    ///     .full_document(FullDocumentType::UpdateLookup)
+    ///     .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable)
+    ///     .max_await_time(Duration::from_secs(10))
+    ///     .build();
+    /// assert_eq!(options.full_document, Some(FullDocumentType::UpdateLookup));
+    /// ```
     ChangeStreamOptions, built by ChangeStreamOptionsBuilder, listed by change_stream_options => {
         /// Sets the maximum number of events per batch. Default: chosen by the server.
         batch_size: u32 => Kept "batchSize",

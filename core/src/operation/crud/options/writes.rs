@@ -7,6 +7,17 @@ use std::time::Duration;
 
 options! { ($)
     /// Options of `insert_one`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::{operation::crud::InsertOneOptions, options::WriteConcern};
+    ///
+    /// let options = InsertOneOptions::builder()
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment(Bson::from("sign-up"))
+    ///     .build();
+    /// assert_eq!(options.write_concern, Some(WriteConcern::majority()));
+    /// ```
     InsertOneOptions, built by InsertOneOptionsBuilder, listed by insert_one_options => {
         /// Sets whether the server leaves out the validation of the document.
         bypass_document_validation: bool => Body "bypassDocumentValidation",
@@ -26,6 +37,19 @@ options! { ($)
     }
 
     /// Options of `insert_many`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::{operation::crud::InsertManyOptions, options::WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// // The import goes on after a document that fails, and is over after one minute.
+    /// let options = InsertManyOptions::builder()
+    ///     .ordered(false)
+    ///     .write_concern(WriteConcern::nodes(1))
+    ///     .timeout(Duration::from_secs(60))
+    ///     .build();
+    /// assert_eq!(options.ordered, Some(false));
+    /// ```
     InsertManyOptions, built by InsertManyOptionsBuilder, listed by insert_many_options => {
         /// Sets whether the server leaves out the validation of the documents.
         bypass_document_validation: bool => Body "bypassDocumentValidation",
@@ -47,6 +71,18 @@ options! { ($)
     }
 
     /// Options of the bulk write of a client or of a collection. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::BulkWriteOptions;
+    ///
+    /// // The filters and pipelines read the variable as `$$limit`.
+    /// let options = BulkWriteOptions::builder()
+    ///     .ordered(false)
+    ///     .let_vars(doc! { "limit": 100 })
+    ///     .build();
+    /// assert_eq!(options.ordered, Some(false));
+    /// ```
     BulkWriteOptions, built by BulkWriteOptionsBuilder, listed by bulk_write_options => {
         /// Sets whether the server leaves out the validation of documents.
         bypass_document_validation: bool => Body "bypassDocumentValidation",
@@ -70,6 +106,20 @@ options! { ($)
     }
 
     /// Options of `update_one` and `update_many`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{Hint, UpdateOptions};
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// // For an update such as `{ $set: { "grades.$[low]": 5 } }`.
+    /// let options = UpdateOptions::builder()
+    ///     .array_filters(vec![doc! { "low": { "$lt": 5 } }])
+    ///     .hint(Hint::from("name_1"))
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.upsert, None);
+    /// ```
     UpdateOptions, built by UpdateOptionsBuilder, listed by update_options => {
         /// Sets the filters of the array elements that the operators `$[name]` change.
         array_filters: Vec<Document> => Statement "arrayFilters" (list),
@@ -102,6 +152,18 @@ options! { ($)
     }
 
     /// Options of `replace_one`. All are unset by default.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::ReplaceOptions;
+    /// use onionskin_core::options::{Collation, WriteConcern};
+    ///
+    /// let options = ReplaceOptions::builder()
+    ///     .upsert(true)
+    ///     .collation(Collation::builder().locale("de").build())
+    ///     .write_concern(WriteConcern::majority())
+    ///     .build();
+    /// assert_eq!(options.upsert, Some(true));
+    /// ```
     ReplaceOptions, built by ReplaceOptionsBuilder, listed by replace_options => {
         /// Sets whether the server leaves out the validation of the document.
         bypass_document_validation: bool => Body "bypassDocumentValidation",
@@ -131,6 +193,19 @@ options! { ($)
     }
 
     /// Options of `delete_one` and `delete_many`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::{Bson, doc};
+    /// use onionskin_core::operation::crud::{DeleteOptions, Hint};
+    /// use std::time::Duration;
+    ///
+    /// let options = DeleteOptions::builder()
+    ///     .hint(Hint::from(doc! { "active": 1 }))
+    ///     .comment(Bson::from("clean-up"))
+    ///     .timeout(Duration::from_secs(30))
+    ///     .build();
+    /// assert_eq!(options.timeout, Some(Duration::from_secs(30)));
+    /// ```
     DeleteOptions, built by DeleteOptionsBuilder, listed by delete_options => {
         /// Sets the rules by which texts are compared.
         collation: Collation => Statement "collation",
@@ -154,6 +229,17 @@ options! { ($)
     }
 
     /// Options of `find_one_and_delete`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::FindOneAndDeleteOptions;
+    ///
+    /// let options = FindOneAndDeleteOptions::builder()
+    ///     .sort(doc! { "priority": -1 })
+    ///     .projection(doc! { "task": 1 })
+    ///     .build();
+    /// assert_eq!(options.sort, Some(doc! { "priority": -1 }));
+    /// ```
     FindOneAndDeleteOptions, built by FindOneAndDeleteOptionsBuilder,
     listed by find_one_and_delete_options => {
         /// Sets the rules by which texts are compared.
@@ -185,6 +271,18 @@ options! { ($)
     }
 
     /// Options of `find_one_and_replace`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{FindOneAndReplaceOptions, ReturnDocument};
+    ///
+    /// let options = FindOneAndReplaceOptions::builder()
+    ///     .return_document(ReturnDocument::After)
+    ///     .projection(doc! { "_id": 1 })
+    ///     .upsert(true)
+    ///     .build();
+    /// assert_eq!(options.return_document, Some(ReturnDocument::After));
+    /// ```
     FindOneAndReplaceOptions, built by FindOneAndReplaceOptionsBuilder,
     listed by find_one_and_replace_options => {
         /// Sets whether the server leaves out the validation of the document.
@@ -222,6 +320,18 @@ options! { ($)
     }
 
     /// Options of `find_one_and_update`. All are unset by default.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{FindOneAndUpdateOptions, ReturnDocument};
+    ///
+    /// // Takes the oldest job, and returns it as it is after the update.
+    /// let options = FindOneAndUpdateOptions::builder()
+    ///     .sort(doc! { "created": 1 })
+    ///     .return_document(ReturnDocument::After)
+    ///     .build();
+    /// assert_eq!(options.return_document, Some(ReturnDocument::After));
+    /// ```
     FindOneAndUpdateOptions, built by FindOneAndUpdateOptionsBuilder,
     listed by find_one_and_update_options => {
         /// Sets the filters of the array elements that the operators `$[name]` change.
