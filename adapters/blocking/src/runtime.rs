@@ -46,6 +46,20 @@ impl BlockingRuntime {
     /// call this at the same time. Each thread polls its own future, and one of them waits for
     /// sockets and timers.
     ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Error, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// // The calls of one future need no `run`.
+    /// let (first, count) = client.runtime().block_on(async {
+    ///     let first = people.find_one(doc! {}).await?;
+    ///     let count = people.count_documents(doc! {}).await?;
+    ///     Ok::<_, Error>((first, count))
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the thread is already in this method or in [`run_ready`](Runtime::run_ready), for

@@ -132,6 +132,18 @@ impl<R: Runtime> fmt::Debug for CloseCursor<R> {
 
 impl<R: Runtime> CloseCursor<R> {
     /// Sets the time limit. Zero means no limit. No effect once this was polled.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// use std::time::Duration;
+    ///
+    /// let mut cursor = people.find(doc! {}).await?;
+    /// let first = cursor.next().await.transpose()?;
+    /// cursor.close().timeout(Duration::from_millis(200)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, limit: Duration) -> Self {
         if let Some(command) = &mut self.command {
             command.set_timeout(Some(limit));

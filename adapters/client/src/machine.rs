@@ -81,6 +81,20 @@ thread_local! {
 /// Enters a machine: clients that this thread creates run on it while the guard lives. Of several
 /// machines that the thread has entered, the last one counts. Clients keep the machine with which
 /// they were created.
+///
+/// ```no_run
+/// # use onionskin::{Client, Error, Runtime, machine::Machine, options::ClientOptions};
+/// # use std::sync::Arc;
+/// use onionskin::machine::{Placed, enter};
+///
+/// # fn example<R: Runtime + Default>(machine: Arc<dyn Machine>) -> Result<(), Error> {
+/// let options: ClientOptions = "mongodb://localhost:27017".parse()?;
+/// let entered = enter(machine);
+/// let client = Client::<Placed<R>>::with_options(options)?;
+/// drop(entered); // The client stays on the machine.
+/// # Ok(())
+/// # }
+/// ```
 pub fn enter(machine: Arc<dyn Machine>) -> Entered {
     ENTERED.with_borrow_mut(|entered| entered.push(machine.clone()));
     Entered {
@@ -90,6 +104,14 @@ pub fn enter(machine: Arc<dyn Machine>) -> Entered {
 }
 
 /// Returns the machine that was entered last in this thread; `None` outside of a simulation.
+///
+/// ```
+/// use onionskin::machine::current;
+///
+/// if current().is_some() {
+///     println!("this thread runs in a simulation");
+/// }
+/// ```
 #[must_use]
 pub fn current() -> Option<Arc<dyn Machine>> {
     ENTERED.with_borrow(|entered| entered.last().cloned())
@@ -127,6 +149,18 @@ pub struct Placed<R> {
 impl<R: Default> Placed<R> {
     /// Creates a runtime on this machine. Clients that are created in other ways run on the machine
     /// that their thread has [entered](enter), or else on the real one.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, machine::Machine, options::ClientOptions};
+    /// # use std::sync::Arc;
+    /// use onionskin::machine::Placed;
+    ///
+    /// # fn example<R: Runtime + Default>(machine: Arc<dyn Machine>) -> Result<(), Error> {
+    /// let options: ClientOptions = "mongodb://localhost:27017".parse()?;
+    /// let client = Client::builder(Placed::<R>::on(machine), options).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn on(machine: Arc<dyn Machine>) -> Self {
         Self {

@@ -176,6 +176,19 @@ impl<R: Runtime> ClientSession<R> {
     /// True if a command of the session got no reply, for example after a network error: the server
     /// may still work on it. The id of such a session is not used again after its end (Driver
     /// Sessions Specification, *Server Session Pool*).
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(
+    /// #     people: Collection<R, Document>, mut session: ClientSession<R>,
+    /// # ) -> Result<(), Error> {
+    /// let result = people.insert_one(doc! { "name": "Ada" }).session(&mut session).await;
+    /// if result.is_err() && session.is_dirty() {
+    ///     println!("the server may still insert the document");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.client
@@ -192,6 +205,16 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Raises the cluster time of the session to that of another session, for example of another
     /// client. Does nothing if it is not later.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Runtime};
+    /// # fn example<R: Runtime>(other: ClientSession<R>, mut session: ClientSession<R>) {
+    /// // The sessions can be of two clients.
+    /// if let Some(time) = other.cluster_time() {
+    ///     session.advance_cluster_time(time);
+    /// }
+    /// # }
+    /// ```
     pub fn advance_cluster_time(&mut self, to: impl AsRef<ClusterTime>) {
         // Code of the application runs without the lock, because it can call the client.
         let to = to.as_ref();

@@ -32,6 +32,18 @@ pub const KEEP_ALIVE_PROBES: u32 = 9;
 ///
 /// Settings of the system that do not exceed these constants stay unchanged. An option that the
 /// system does not support is ignored.
+///
+/// ```no_run
+/// use onionskin::system::keep_alive;
+/// use std::net::TcpStream;
+///
+/// # fn connect() -> std::io::Result<TcpStream> {
+/// let socket = TcpStream::connect("127.0.0.1:27017")?;
+/// socket.set_nodelay(true)?;
+/// keep_alive(&socket);
+/// # Ok(socket)
+/// # }
+/// ```
 pub fn keep_alive(socket: impl AsFd) {
     let _ = sockopt::set_socket_keepalive(&socket, true);
     if sockopt::tcp_keepidle(&socket).is_ok_and(|idle| idle > KEEP_ALIVE_IDLE) {
@@ -48,6 +60,16 @@ pub fn keep_alive(socket: impl AsFd) {
 /// Returns a UDP socket in non-blocking mode, on a random free port of this machine, that is
 /// connected to `server`: from then on it receives only datagrams of this address. None of this
 /// waits.
+///
+/// ```no_run
+/// use onionskin::system::datagram_socket;
+///
+/// # fn ask(query: &[u8], server: std::net::SocketAddr) -> std::io::Result<()> {
+/// let socket = datagram_socket(server)?;
+/// socket.send(query)?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -62,6 +84,14 @@ pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
 /// Returns the GSSAPI library of the system, for one client. `None` without the Cargo feature
 /// `gssapi`, and on systems other than Unix. Clients of this crate use it by themselves, unless
 /// their options have another library.
+///
+/// ```
+/// use onionskin::system::kerberos;
+///
+/// if kerberos().is_none() {
+///     println!("this program was built without GSSAPI");
+/// }
+/// ```
 #[must_use]
 pub fn kerberos() -> Option<Arc<dyn Kerberos>> {
     #[cfg(all(feature = "gssapi", unix))]
@@ -76,6 +106,14 @@ pub fn kerberos() -> Option<Arc<dyn Kerberos>> {
 
 /// Converts an error of a socket, for example of [`Runtime::connect`](crate::Runtime::connect), to
 /// an error of the driver.
+///
+/// ```
+/// use onionskin::system::socket_error;
+/// use std::io;
+///
+/// let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+/// assert!(socket_error(&refused).is_network());
+/// ```
 #[must_use]
 pub fn socket_error(error: &io::Error) -> Error {
     Error::network(fault_of(error), error.to_string())

@@ -19,6 +19,15 @@ static POOL: Pool = Pool::new();
 /// implements [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking) with this.
 ///
 /// Threads are used again. A thread ends after it had no work for ten seconds.
+///
+/// ```
+/// use onionskin::system::run_on_thread;
+/// use std::sync::mpsc::channel;
+///
+/// let (sender, receiver) = channel();
+/// run_on_thread(move || sender.send(6 * 7).expect("the receiver waits"));
+/// assert_eq!(receiver.recv(), Ok(42));
+/// ```
 pub fn run_on_thread(work: impl FnOnce() + Send + 'static) {
     POOL.run(Box::new(work));
 }

@@ -11,6 +11,21 @@ use onionskin_core::{
 /// futures. [`StartTransaction::and_run2`] takes all steps.
 ///
 /// While there is this value, the time limit of the run limits the operations of the session.
+///
+/// ```no_run
+/// # use onionskin::{ClientSession, Error, Runtime, transaction::RepeatedTransaction};
+/// # fn callback<R: Runtime>(_: &mut ClientSession<R>) -> Result<u32, Error> { Ok(1) }
+/// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<u32, Error> {
+/// let mut run = RepeatedTransaction::begin(session.start_transaction());
+/// loop {
+///     run.start().await?;
+///     let result = callback(run.session());
+///     if let Some(value) = run.end(result).await? {
+///         return Ok(value);
+///     }
+/// }
+/// # }
+/// ```
 pub struct RepeatedTransaction<'a, R: Runtime> {
     session: &'a mut ClientSession<R>,
     options: TransactionOptions,
