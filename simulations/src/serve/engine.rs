@@ -203,38 +203,20 @@ impl Shared {
     }
 
     fn obey(self: &Rc<Self>, order: Order) {
-        let now = self.now();
-        self.drive(None, |deployment| match &order {
-            Order::Kill(member, _) => deployment.kill(now, *member),
-            Order::Restart(member, _) => deployment.restart(now, *member),
-            Order::Disconnect(member, _) => deployment.disconnect(now, *member),
-            Order::StepDown(answer) => {
-                let _ = answer.send(deployment.step_down(now));
-            }
-            Order::Partition(side, _) => deployment.partition(now, side),
-            Order::Heal(_) => deployment.heal(now),
-            Order::RequireReauthentication(_) => deployment.require_reauthentication(),
-            Order::SetAuthFault(fault, _) => deployment.set_auth_fault(*fault),
-            Order::CheckMembers(answer) => {
-                let _ = answer.send(deployment.check_members());
-            }
-            Order::Status(_) | Order::Stop => {}
-        });
-        self.pump();
         match order {
-            Order::Kill(_, done)
-            | Order::Restart(_, done)
-            | Order::Disconnect(_, done)
-            | Order::Partition(_, done)
-            | Order::Heal(done)
-            | Order::RequireReauthentication(done)
-            | Order::SetAuthFault(_, done) => {
-                let _ = done.send(());
+            Order::Call(call) => {
+                let now = self.now();
+                let answer = self.drive(None, |deployment| call(deployment, now));
+                // The answer comes after the effects, for example after connections were closed.
+                self.pump();
+                if let Some(answer) = answer {
+                    answer();
+                }
             }
             Order::Status(answer) => {
                 let _ = answer.send(self.status());
             }
-            Order::StepDown(_) | Order::CheckMembers(_) | Order::Stop => {}
+            Order::Stop => {}
         }
     }
 

@@ -14,32 +14,45 @@ mod tokens;
 pub use certificate::CLIENT_SUBJECT;
 pub use options::{FaultOptions, ServeOptions};
 
+use bson::Document;
 use engine::Engine;
-use onionskin_deployment::deployment::{
-    AuthCounts, AuthFault, CompressionCounts, MemberEvent, MemberState,
+use onionskin_core::time::Instant;
+use onionskin_deployment::{
+    deployment::{AuthCounts, AuthFault, CompressionCounts, Deployment, MemberEvent, MemberState},
+    store::Namespace,
 };
 use onionskin_worlds::world::Disaster;
-use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    thread,
+    time::{self, Duration},
+};
 use tokio::sync::mpsc as queue;
 
 /// The maximum time for which a caller waits for the event loop's reply.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The maximum time until a member can write, and then until all members have a change.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The time after which the event loop is asked again.
+const SETTLE_PAUSE: Duration = Duration::from_millis(2);
+
+/// The error if the event loop does not reply.
+const SILENT: &str = "the deployment does not answer";
+
 /// An order of a caller to the event loop.
-#[derive(Debug)]
 enum Order {
-    Kill(usize, mpsc::Sender<()>),
-    Restart(usize, mpsc::Sender<()>),
-    Disconnect(usize, mpsc::Sender<()>),
-    StepDown(mpsc::Sender<bool>),
-    Partition(Vec<usize>, mpsc::Sender<()>),
-    Heal(mpsc::Sender<()>),
-    RequireReauthentication(mpsc::Sender<()>),
-    SetAuthFault(Option<AuthFault>, mpsc::Sender<()>),
+    /// Calls a function of the deployment, and the function that it returns after the effects.
+    Call(Call),
     Status(mpsc::Sender<Status>),
-    CheckMembers(mpsc::Sender<Result<(), String>>),
     Stop,
 }
+
+type Call = Box<dyn FnOnce(&mut Deployment, Instant) -> Box<dyn FnOnce()> + Send>;
 
 /// The state of a running deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,50 +173,104 @@ impl Embedded {
     /// if its primary is already stepping down, or if the deployment's thread has ended or does not
     /// answer for 10 seconds.
     pub fn step_down(&self) -> bool {
-        self.ask(Order::StepDown).unwrap_or(false)
+        self.call(Deployment::step_down).unwrap_or(false)
     }
 
     /// Ends the process of a member: its connections are closed, and new ones are refused.
     pub fn kill(&self, member: usize) {
-        let _ = self.ask(|answer| Order::Kill(member, answer));
+        self.call(move |deployment, now| deployment.kill(now, member));
     }
 
     /// Starts a killed member again.
     pub fn restart(&self, member: usize) {
-        let _ = self.ask(|answer| Order::Restart(member, answer));
+        self.call(move |deployment, now| deployment.restart(now, member));
     }
 
     /// Closes all connections to a member, which continues to run.
     pub fn disconnect(&self, member: usize) {
-        let _ = self.ask(|answer| Order::Disconnect(member, answer));
+        self.call(move |deployment, now| deployment.disconnect(now, member));
     }
 
     /// Cuts the network between these members and all others. Clients can still reach all members.
     pub fn partition(&self, side: &[usize]) {
-        let _ = self.ask(|answer| Order::Partition(side.to_vec(), answer));
+        let side = side.to_vec();
+        self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
     /// Removes all cuts between members.
     pub fn heal(&self) {
-        let _ = self.ask(Order::Heal);
+        self.call(Deployment::heal);
     }
 
     /// Makes all clients that have authenticated do so again. Until then, each of their commands
     /// fails with the error 391, `ReauthenticationRequired`.
     pub fn require_reauthentication(&self) {
-        let _ = self.ask(Order::RequireReauthentication);
+        self.call(|deployment, _| deployment.require_reauthentication());
     }
 
     /// Sets the fault of all further SASL conversations. Default: `None`.
     pub fn set_auth_fault(&self, fault: Option<AuthFault>) {
-        let _ = self.ask(|answer| Order::SetAuthFault(fault, answer));
+        self.call(move |deployment, _| deployment.set_auth_fault(fault));
+    }
+
+    /// Makes the deployment as it was at its start, for the next test: drops all databases, and
+    /// ends what [`Deployment::restore`] lists. Connections stay, so a client can be used again.
+    /// Waits until all members have dropped their data, for 60 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if that takes longer, for example because there is no primary, or if the
+    /// thread of the deployment has ended or does not answer for 10 seconds.
+    ///
+    /// ```no_run
+    /// use onionskin_simulations::serve::{Embedded, ServeOptions};
+    ///
+    /// let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3))?;
+    /// for test in [|uri: &str| assert!(uri.starts_with("mongodb://"))] {
+    ///     deployment.reset().expect("there is a primary");
+    ///     test(deployment.uri());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn reset(&self) -> Result<(), String> {
+        self.call(Deployment::restore).ok_or(SILENT)?;
+        self.change(Deployment::drop_data)
+    }
+
+    /// Inserts documents into a collection, which need not exist, and waits until all members that
+    /// run have them, for 60 seconds at most. Inserts all documents or, after an error, none.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if a document or the name is not valid, if there is no primary in this
+    /// time, or if the thread of the deployment has ended or does not answer for 10 seconds.
+    ///
+    /// ```no_run
+    /// use bson::doc;
+    /// use onionskin_simulations::serve::{Embedded, ServeOptions};
+    ///
+    /// let deployment = Embedded::start(ServeOptions::standalone())?;
+    /// let people = vec![doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }];
+    /// deployment.insert("app", "people", people).expect("inserted");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn insert(
+        &self,
+        database: &str,
+        collection: &str,
+        documents: Vec<Document>,
+    ) -> Result<(), String> {
+        let namespace = Namespace::new(database, collection);
+        self.change(move |deployment, now| deployment.insert(now, &namespace, documents.clone()))
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer
     /// for 10 seconds.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
-        self.ask(Order::Status)
+        let (answer, wait) = mpsc::channel();
+        self.orders.send(Order::Status(answer)).ok()?;
+        wait.recv_timeout(CONTROL_TIMEOUT).ok()
     }
 
     /// Compares the data of the members, as [`Deployment::check_members`] does.
@@ -212,16 +279,53 @@ impl Embedded {
     ///
     /// Returns the difference. Fails as well if the thread of the deployment has ended or does not
     /// answer for 10 seconds.
-    ///
-    /// [`Deployment::check_members`]: onionskin_deployment::deployment::Deployment::check_members
     pub fn check_members(&self) -> Result<(), String> {
-        let silent = || Err("the deployment does not answer".to_owned());
-        self.ask(Order::CheckMembers).unwrap_or_else(silent)
+        let checked = self.call(|deployment, _| deployment.check_members());
+        checked.unwrap_or_else(|| Err(SILENT.to_owned()))
     }
 
-    fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> Order) -> Option<T> {
+    /// Makes a change as soon as a member can write, and waits until all members have it.
+    fn change(
+        &self,
+        change: impl Fn(&mut Deployment, Instant) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let change = Arc::new(change);
+        self.until("no member can write", || {
+            let change = Arc::clone(&change);
+            self.call(move |deployment, now| {
+                deployment.can_write().then(|| change(deployment, now))
+            })
+        })??;
+        self.until("a member lacks the last changes", || {
+            self.call(|deployment, _| deployment.is_level().then_some(()))
+        })
+    }
+
+    /// Asks until there is an answer.
+    fn until<T>(&self, missing: &str, ask: impl Fn() -> Option<Option<T>>) -> Result<T, String> {
+        let start = time::Instant::now();
+        loop {
+            match ask().ok_or(SILENT)? {
+                Some(answer) => return Ok(answer),
+                None if start.elapsed() > SETTLE_LIMIT => return Err(missing.to_owned()),
+                None => thread::sleep(SETTLE_PAUSE),
+            }
+        }
+    }
+
+    /// Calls a function of the deployment on its thread.
+    fn call<T: Send + 'static>(
+        &self,
+        function: impl FnOnce(&mut Deployment, Instant) -> T + Send + 'static,
+    ) -> Option<T> {
         let (answer, wait) = mpsc::channel();
-        self.orders.send(order(answer)).ok()?;
+        let call: Call = Box::new(move |deployment, now| {
+            let result = function(deployment, now);
+            Box::new(move || {
+                let _ = answer.send(result);
+            })
+        });
+        self.orders.send(Order::Call(call)).ok()?;
         wait.recv_timeout(CONTROL_TIMEOUT).ok()
     }
 }

@@ -3,6 +3,7 @@
 mod certificates;
 mod hostile;
 mod long_queries;
+mod resets;
 mod scenarios;
 mod streams;
 mod unsent_replies;

@@ -17,6 +17,7 @@ mod jobs;
 mod network;
 mod options;
 mod routing;
+mod upkeep;
 mod users;
 
 pub use crate::server::{Job, JobDone, JobKey};

@@ -4,7 +4,7 @@ use super::{
     Member,
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
-    fault::fault,
+    fault::{Fault, fault},
     write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
@@ -58,14 +58,8 @@ impl Member {
                 tally.count(index, effect);
                 continue;
             }
-            let refused = match request.bytes > limit && is_too_large(&document, limit) {
-                true => {
-                    let text = format!("object to insert too large. max size: {limit}");
-                    Err(fault(10334, text))
-                }
-                false => self.check_inserted(&document),
-            };
-            if let Err(fault) = refused {
+            let may_be_large = request.bytes > limit;
+            if let Err(fault) = self.check_new(&document, may_be_large) {
                 tally.fail(index, fault.error);
                 if ordered {
                     break;
@@ -99,6 +93,16 @@ impl Member {
         }
         self.record(now, &mut tally, retryable);
         Ok(Outcome::Written(self.write_reply(tally, false)))
+    }
+
+    /// Checks a new document, and its size if it may be too large.
+    pub(super) fn check_new(&self, document: &Document, may_be_large: bool) -> Result<(), Fault> {
+        let limit = self.options.limits.max_document_bytes;
+        if may_be_large && is_too_large(document, limit) {
+            let text = format!("object to insert too large. max size: {limit}");
+            return Err(fault(10334, text));
+        }
+        self.check_inserted(document)
     }
 
     /// Inserts documents. With a fail point for retryable writes, inserts them in groups of the

@@ -34,6 +34,7 @@ mod shutdown;
 mod stream;
 mod tail;
 mod transaction;
+mod upkeep;
 mod wait;
 mod watch;
 mod wire;

@@ -215,6 +215,11 @@ impl Store {
         Ok(Some(indexes))
     }
 
+    /// Returns the names of all databases, in order.
+    pub fn databases(&self) -> impl Iterator<Item = &str> {
+        self.data.databases.keys().map(String::as_str)
+    }
+
     /// Drops a database. Returns true if the database existed.
     ///
     /// # Errors

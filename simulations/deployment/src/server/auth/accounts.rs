@@ -174,6 +174,20 @@ impl Accounts {
         state.users.remove(&key).is_some()
     }
 
+    /// Removes all users that are not in `kept`.
+    pub(in crate::server) fn keep(&self, kept: &[User]) {
+        let mut state = self.lock();
+        let before = state.users.len();
+        let is_kept = |of: &str, name: &str| {
+            kept.iter()
+                .any(|user| user.database == of && user.name == name)
+        };
+        state.users.retain(|(of, name), _| is_kept(of, name));
+        if state.users.len() < before {
+            state.changes += 1;
+        }
+    }
+
     /// Removes all users of a database, and returns their number.
     pub(super) fn remove_all(&self, database: &str) -> usize {
         let mut state = self.lock();
