@@ -146,7 +146,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the connection string of a client. `many_routers` says whether it connects to several
+    /// Returns the connection string of a client. `many_routers` says if it connects to several
     /// routers, or to the load balancer in front of all services (Unified Test Format, *client*).
     pub(crate) fn uri(&self, many_routers: Option<bool>, options: &Document) -> String {
         let many_routers = many_routers.unwrap_or(self.many_routers);

@@ -142,7 +142,7 @@ macro_rules! collection_call {
 macro_rules! read_preference {
     ([$($generics:tt)*] $call:ty) => {
         impl<$($generics)*> $call {
-            /// Sets the read preference. Default: that of the collection.
+            /// Sets the read preference. Default: that of the handle.
             pub fn read_preference(self, preference: ReadPreference) -> Self {
                 self.selection_criteria(preference)
             }
