@@ -21,7 +21,7 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-VERSION = "4.15.5"
+VERSION = "4.20.1"
 HERE = pathlib.Path(__file__).resolve().parent
 TARGET = HERE / "target"
 
@@ -55,19 +55,14 @@ def prepare():
     """Returns the folder of PyMongo's sources and the interpreter to run its tests with."""
     source = TARGET / f"pymongo-{VERSION}"
     python = TARGET / f"suite-{VERSION}" / "bin" / "python"
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True)
-        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         packages = [f"pymongo=={VERSION}", "pytest==8.3.4", "pytest-asyncio==0.24.0"]
         subprocess.run([*pip, "install", *packages], check=True)
-        options = ["--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
-        subprocess.run(
-            [*pip, "install", "hatchling", "hatch-requirements-txt", "setuptools"], check=True
-        )
-        subprocess.run(
-            [*pip, "download", *options, "--dest", TARGET, f"pymongo=={VERSION}"], check=True
-        )
     if not source.exists():
+        sources = ["--no-deps", "--no-binary", "pymongo", "--dest", TARGET, f"pymongo=={VERSION}"]
+        subprocess.run([*pip, "download", *sources], check=True)
         with tarfile.open(TARGET / f"pymongo-{VERSION}.tar.gz") as archive:
             archive.extractall(TARGET)
     # The tests import the installed package, which has the C extension.
@@ -78,15 +73,17 @@ def prepare():
 
 
 def free_ports(count):
-    """Returns the first of some free ports in a row."""
+    """Returns the first of some free ports in a row: 27017, which some tests expect, if it can."""
+    wanted = 27017
     while True:
         with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = first.getsockname()[1]
             try:
+                first = stack.enter_context(socket.create_server(("127.0.0.1", wanted)))
+                port = first.getsockname()[1]
                 for other in range(port + 1, port + count):
                     stack.enter_context(socket.create_server(("127.0.0.1", other)))
             except (OSError, OverflowError):
+                wanted = 0
                 continue
             return port
 
