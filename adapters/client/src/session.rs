@@ -184,7 +184,7 @@ impl<R: Runtime> ClientSession<R> {
     /// # ) -> Result<(), Error> {
     /// let result = people.insert_one(doc! { "name": "Ada" }).session(&mut session).await;
     /// if result.is_err() && session.is_dirty() {
-    ///     println!("the server may still insert the document");
+    ///     println!("a command of the session may still run on the server");
     /// }
     /// # Ok(())
     /// # }

@@ -89,7 +89,7 @@ pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
 /// use onionskin::system::kerberos;
 ///
 /// if kerberos().is_none() {
-///     println!("this program was built without GSSAPI");
+///     println!("this program has no GSSAPI");
 /// }
 /// ```
 #[must_use]

@@ -196,7 +196,8 @@ impl Credential {
             _ => {}
         }
         if self.mechanism == Some(AuthMechanism::Plain) {
-            // A zero byte ends a field of the mechanism's message (RFC 4616, section 2).
+            // The fields of the mechanism's message are not empty, and end with a zero byte (RFC
+            // 4616, section 2).
             check_texts(self.texts()).map_err(|message| {
                 Error::invalid_option("credential", format!("{name}: {message}"))
             })?;

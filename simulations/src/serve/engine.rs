@@ -10,7 +10,7 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
-use accept::{accept, bind};
+use accept::{accept, bind, bind_now};
 use clock::Clock;
 use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
@@ -30,7 +30,6 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::TcpListener,
     sync::{Notify, mpsc},
     task,
 };
@@ -385,17 +384,18 @@ impl Shared {
             }
             Action::Listen(member) => {
                 let shared = Rc::clone(self);
+                let address = self.addresses[member];
+                // Clients can connect as soon as the caller knows that the member runs.
+                let mut bound = bind_now(address);
                 let listen = task::spawn_local(async move {
-                    let address = shared.addresses[member];
-                    loop {
-                        match TcpListener::bind(address).await {
-                            Ok(listener) => {
-                                return accept(shared, ListenTarget::Member(member), listener)
-                                    .await;
-                            }
+                    let listener = loop {
+                        match bound {
+                            Ok(listener) => break listener,
                             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                         }
-                    }
+                        bound = bind_now(address);
+                    };
+                    accept(shared, ListenTarget::Member(member), listener).await;
                 });
                 self.listening.borrow_mut()[member] = Some(listen);
             }

@@ -35,7 +35,7 @@ use tokio::sync::mpsc as queue;
 /// The maximum time for which a caller waits for the event loop's reply.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum time until a member can write, and then until all members have a change.
+/// The maximum time until a member can write and all members have its change.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time after which the event loop is asked again.
@@ -213,37 +213,46 @@ impl Embedded {
         self.call(move |deployment, _| deployment.set_auth_fault(fault));
     }
 
-    /// Makes the deployment as it was at its start, for the next test: drops all databases, and
-    /// ends what [`Deployment::restore`] lists. Connections stay, so a client can be used again.
-    /// Waits until all members have dropped their data, for 60 seconds at most.
+    /// Prepares the deployment for the next test: drops all databases, makes the users and the
+    /// server parameters as they were at the start, ends transactions, cursors and fail points,
+    /// starts killed members, and removes cuts. [`Deployment::restore`] has the whole list.
+    ///
+    /// Clients stay connected. Sessions, the plan of a scenario and the counts of [`Status`] stay as
+    /// well. The call blocks until all members have dropped their data, which can take as long as
+    /// an election, and 60 seconds at most.
     ///
     /// # Errors
     ///
-    /// Returns the reason if that takes longer, for example because there is no primary, or if the
-    /// thread of the deployment has ended or does not answer for 10 seconds.
+    /// Returns the reason if it takes longer, for example because no member can write, or if the
+    /// thread of the deployment has ended.
     ///
     /// ```no_run
+    /// use bson::doc;
     /// use onionskin_simulations::serve::{Embedded, ServeOptions};
     ///
+    /// # fn place_orders(uri: &str) {}
+    /// # fn survive_a_step_down(uri: &str, deployment: &Embedded) {}
     /// let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3))?;
-    /// for test in [|uri: &str| assert!(uri.starts_with("mongodb://"))] {
-    ///     deployment.reset().expect("there is a primary");
-    ///     test(deployment.uri());
-    /// }
+    /// place_orders(deployment.uri());
+    /// deployment.reset().expect("a member can write");
+    /// survive_a_step_down(deployment.uri(), &deployment);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&self) -> Result<(), String> {
+        let start = time::Instant::now();
         self.call(Deployment::restore).ok_or(SILENT)?;
-        self.change(Deployment::drop_data)
+        self.change(start, |deployment, now| Ok(deployment.drop_data(now)))
     }
 
-    /// Inserts documents into a collection, which need not exist, and waits until all members that
-    /// run have them, for 60 seconds at most. Inserts all documents or, after an error, none.
+    /// Inserts documents into a collection, which need not exist. The call blocks until all members
+    /// that run have the documents, which can take as long as an election, and 60 seconds at most.
     ///
     /// # Errors
     ///
-    /// Returns the reason if a document or the name is not valid, if there is no primary in this
-    /// time, or if the thread of the deployment has ended or does not answer for 10 seconds.
+    /// Returns the reason if a document or the name is not valid or an open transaction uses the
+    /// collection; no document is inserted then. Fails as well if no member can write in time, if a
+    /// member that runs does not get the documents in time, as during a partition, or if the thread
+    /// of the deployment has ended.
     ///
     /// ```no_run
     /// use bson::doc;
@@ -261,7 +270,9 @@ impl Embedded {
         documents: Vec<Document>,
     ) -> Result<(), String> {
         let namespace = Namespace::new(database, collection);
-        self.change(move |deployment, now| deployment.insert(now, &namespace, documents.clone()))
+        self.change(time::Instant::now(), move |deployment, now| {
+            deployment.insert(now, &namespace, documents.clone())
+        })
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer
@@ -284,38 +295,52 @@ impl Embedded {
         checked.unwrap_or_else(|| Err(SILENT.to_owned()))
     }
 
-    /// Makes a change as soon as a member can write, and waits until all members have it.
+    /// Makes a change as soon as its result is true, and waits until all members have it.
     fn change(
         &self,
-        change: impl Fn(&mut Deployment, Instant) -> Result<(), String> + Send + Sync + 'static,
+        start: time::Instant,
+        change: impl Fn(&mut Deployment, Instant) -> Result<bool, String> + Send + Sync + 'static,
     ) -> Result<(), String> {
         let change = Arc::new(change);
-        self.until("no member can write", || {
+        Self::until(start, "no member can write", || {
             let change = Arc::clone(&change);
-            self.call(move |deployment, now| {
-                deployment.can_write().then(|| change(deployment, now))
-            })
-        })??;
-        self.until("a member lacks the last changes", || {
-            self.call(|deployment, _| deployment.is_level().then_some(()))
+            let made =
+                self.call_within(SETTLE_LIMIT, move |deployment, now| change(deployment, now));
+            made.ok_or(SILENT)?
+        })?;
+        Self::until(start, "a member lacks the last changes", || {
+            let level = self.call(|deployment, _| deployment.is_level());
+            Ok(level.ok_or(SILENT)?)
         })
     }
 
-    /// Asks until there is an answer.
-    fn until<T>(&self, missing: &str, ask: impl Fn() -> Option<Option<T>>) -> Result<T, String> {
-        let start = time::Instant::now();
-        loop {
-            match ask().ok_or(SILENT)? {
-                Some(answer) => return Ok(answer),
-                None if start.elapsed() > SETTLE_LIMIT => return Err(missing.to_owned()),
-                None => thread::sleep(SETTLE_PAUSE),
+    /// Asks whether something holds until it does, for a limited time from `start` on.
+    fn until(
+        start: time::Instant,
+        missing: &str,
+        holds: impl Fn() -> Result<bool, String>,
+    ) -> Result<(), String> {
+        while !holds()? {
+            if start.elapsed() > SETTLE_LIMIT {
+                return Err(missing.to_owned());
             }
+            thread::sleep(SETTLE_PAUSE);
         }
+        Ok(())
     }
 
-    /// Calls a function of the deployment on its thread.
+    /// Calls a function of the deployment on its thread. Returns `None` if the thread has ended or
+    /// does not answer for 10 seconds.
     fn call<T: Send + 'static>(
         &self,
+        function: impl FnOnce(&mut Deployment, Instant) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.call_within(CONTROL_TIMEOUT, function)
+    }
+
+    fn call_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
         function: impl FnOnce(&mut Deployment, Instant) -> T + Send + 'static,
     ) -> Option<T> {
         let (answer, wait) = mpsc::channel();
@@ -326,7 +351,7 @@ impl Embedded {
             })
         });
         self.orders.send(Order::Call(call)).ok()?;
-        wait.recv_timeout(CONTROL_TIMEOUT).ok()
+        wait.recv_timeout(limit).ok()
     }
 }
 

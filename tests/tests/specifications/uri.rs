@@ -118,7 +118,7 @@ fn run(case: &Value, monitoring: Monitoring) -> Outcome {
     concerns(case, &parsed)
 }
 
-/// The file whose cases only say which text no message may have.
+/// The file whose cases name a text that no message may contain.
 const DISCLOSURE: &str = "credential-disclosure.json";
 
 /// Checks that no message about a connection string has its secret, as it is or percent-encoded.
@@ -130,7 +130,12 @@ fn run_disclosure(case: &Value) -> Outcome {
         .map(|byte| format!("%{byte:02x}"))
         .collect();
     let messages: Vec<String> = match uri::parse(text) {
-        Ok(parsed) => parsed.warnings.iter().map(ToString::to_string).collect(),
+        Ok(parsed) => {
+            let warnings = parsed.warnings.iter();
+            warnings
+                .map(|warning| format!("{warning} {warning:?}"))
+                .collect()
+        }
         Err(error) => vec![error.to_string(), format!("{error:?}")],
     };
     for message in messages {

@@ -20,7 +20,7 @@ use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
 use onionskin_tokio::TokioRuntime;
 use onionskin_worlds::world::{
     SimRuntime,
-    runtime::{Executor, balancer_address, member_addresses},
+    runtime::{Executor, balancer_address, member_addresses, service_address},
 };
 use std::{
     cell::RefCell,
@@ -210,7 +210,11 @@ fn world(setting: &Setting, seed: u64) -> Result<(Executor, Server<SimRuntime>),
     let token = issuer.issue(&TokenClaims::new("me", started_at, LIMIT));
     runtime.set_variable("OIDC_TOKEN_FILE", Some(TOKEN_FILE));
     runtime.set_file(TOKEN_FILE, Some(&token));
-    let hosts = addresses(setting).iter().map(ToString::to_string).collect();
+    let hosts: Vec<Address> = match setting.topology {
+        Topology::LoadBalanced => (0..ROUTERS).map(service_address).collect(),
+        _ => addresses(setting),
+    };
+    let hosts = hosts.iter().map(ToString::to_string).collect();
     let place = place(setting, hosts, balancer_address().to_string());
     let mut server = Server::new(runtime, place, seed);
     server.on_sockets = false;

@@ -136,6 +136,7 @@ pub(crate) struct Place {
     pub(crate) topology: Topology,
     /// The servers, or the services behind a load balancer.
     pub(crate) hosts: Vec<String>,
+    /// The load balancer in front of all services, if there is one.
     pub(crate) balancer: Option<String>,
     /// True if a client that does not say how many routers it uses connects to many.
     pub(crate) many_routers: bool,

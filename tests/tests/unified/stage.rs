@@ -48,8 +48,8 @@ pub(crate) async fn play<R: Host>(
         cuts,
         on_sockets,
     } = server;
-    // A test whose fail points are set through one router depends on that router alone, also if
-    // some of its clients do not say so.
+    // The format lets clients that do not say so use all services. In a file with clients for one
+    // service, whose fail points are those of this service, they use it as well.
     let is_for_one = |client: &Document| {
         client
             .get_bool("useMultipleMongoses")

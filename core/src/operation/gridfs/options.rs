@@ -127,7 +127,7 @@ options! { ($)
     ///
     /// // The second page of the files, the largest files first.
     /// let options = GridFsFindOptions::builder()
-    ///     .sort(doc! { "length": -1 })
+    ///     .sort(doc! { "length": -1, "_id": 1 })
     ///     .skip(10)
     ///     .limit(10)
     ///     .build();

@@ -1,4 +1,4 @@
-//! What tests do between their cases: a deployment as it was at its start, with data.
+//! Changes of a deployment between two tests.
 
 use super::Deployment;
 use crate::{server::Member, store::Namespace};
@@ -6,76 +6,79 @@ use bson::Document;
 use onionskin_core::time::Instant;
 
 impl Deployment {
-    /// Removes all cuts between members, starts members that were killed, and ends what clients
-    /// left behind: fail points, open transactions and cursors, the values of server parameters,
-    /// users that commands created, and the fault of SASL conversations. Connections, terms and
-    /// data stay.
+    /// Ends what tests leave behind, apart from data, sessions and their retryable writes:
+    ///
+    /// - cuts between members, members that were [killed](Self::kill) or that
+    ///   [shut down](Self::shut_down), and the time for which a step-down or a freeze prevents
+    ///   elections,
+    /// - fail points, the delays of requests by fail points, and the fault of SASL conversations,
+    /// - open transactions and cursors,
+    /// - server parameters, and the changes of users.
+    ///
+    /// Connections stay, and so do the terms of the members, the roles of the primary and the
+    /// secondaries, and members that have [failed](super::MemberEvent::Failed).
     pub fn restore(&mut self, now: Instant) {
         self.heal(now);
         for member in 0..self.members() {
             self.restart(now, member);
         }
-        for member in &mut self.members {
-            member.forget_settings();
-        }
-        self.members[0].forget_created_users();
         self.set_auth_fault(None);
+        for member in &mut self.members {
+            member.restore(now);
+        }
         self.settle(now);
     }
 
-    /// Drops all databases. The change is replicated as one of a client is.
-    ///
-    /// # Errors
-    ///
-    /// If no member can write, as during an election, or if an open transaction uses the data.
-    pub fn drop_data(&mut self, now: Instant) -> Result<(), String> {
-        let dropped = self.writer()?.drop_all(now);
+    /// Drops all databases. The change is replicated as one of a client is. Returns false if no
+    /// member can write now, as during an election, or if an open transaction uses the data.
+    pub fn drop_data(&mut self, now: Instant) -> bool {
+        let dropped = self
+            .writer()
+            .is_some_and(|writer| writer.drop_all(now).is_ok());
         self.settle(now);
         dropped
     }
 
     /// Inserts documents into a collection, which need not exist. The change is replicated as one
-    /// of a client is. Inserts all documents or, after an error, none.
+    /// of a client is. Inserts all documents or, after an error, none. Returns false if no member
+    /// can write now, as during an election.
     ///
     /// # Errors
     ///
-    /// If a document or the name is not valid, if no member can write, as during an election, or if
-    /// an open transaction uses the collection.
+    /// If a document or the name is not valid, or if an open transaction uses the collection.
     pub fn insert(
         &mut self,
         now: Instant,
         namespace: &Namespace,
         documents: Vec<Document>,
-    ) -> Result<(), String> {
-        let inserted = self.writer()?.seed(now, namespace, documents);
+    ) -> Result<bool, String> {
+        let Some(writer) = self.writer() else {
+            return Ok(false);
+        };
+        let inserted = writer.seed(now, namespace, documents);
         self.settle(now);
-        inserted
+        inserted.map(|()| true)
     }
 
-    /// True if there is a member that can write: a primary, a standalone, or the shard behind
-    /// routers.
-    #[must_use]
-    pub fn can_write(&self) -> bool {
-        self.primary()
-            .is_some_and(|place| self.members[place].may_write())
-    }
-
-    /// True if all members that run and hold data have the same entries in their oplogs, which they
-    /// all know to be those of a majority.
+    /// True if all members that run and hold data have the same last entry in their oplogs. If
+    /// enough of them run, they also know that a majority has the entry.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        let holders = self.members.iter().filter(|m| m.is_up() && m.holds_data());
-        let mut progress = holders.map(Member::progress);
-        let Some((commit, last)) = progress.next() else {
+        let holders = || self.members.iter().filter(|m| m.is_up() && m.holds_data());
+        let progress: Vec<(u64, u64)> = holders().map(Member::progress).collect();
+        let voters = self.members.iter().filter(|member| member.votes()).count();
+        let is_majority = holders().filter(|member| member.votes()).count() > voters / 2;
+        let Some(&(_, last)) = progress.first() else {
             return true;
         };
-        commit == last && progress.all(|other| other == (commit, last))
+        progress
+            .iter()
+            .all(|&(commit, own)| own == last && (commit == last || !is_majority))
     }
 
     /// Returns the member that can write.
-    fn writer(&mut self) -> Result<&mut Member, String> {
+    fn writer(&mut self) -> Option<&mut Member> {
         let primary = self.primary().map(|place| &mut self.members[place]);
-        let writer = primary.filter(|member| member.may_write());
-        writer.ok_or_else(|| "no member can write".to_owned())
+        primary.filter(|member| member.may_write())
     }
 }

@@ -50,6 +50,14 @@ impl Replica {
         }
     }
 
+    /// Permits elections after a step-down or a freeze.
+    pub(crate) fn permit_elections(&mut self, now: Instant) {
+        self.barred_until = Instant::ZERO;
+        if self.election_at.is_some() {
+            self.arm_election(now);
+        }
+    }
+
     /// Sets the time of the next election timeout. The delay from `now` is the configured timeout,
     /// plus up to 15 % of it at random, plus a quarter of it for each electable member with a
     /// higher priority. The time is not before `barred_until`.

@@ -69,6 +69,14 @@ impl Admission {
         Some(true)
     }
 
+    /// Sets the parameters to their defaults, which admit all connections that are queued.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            queue: std::mem::take(&mut self.queue),
+            ..Self::default()
+        };
+    }
+
     /// Returns the next queued connection if it is admitted now: if there is a token, or if the
     /// limiter was disabled.
     fn poll_admitted(&mut self, now: Instant) -> Option<ConnId> {

@@ -61,6 +61,12 @@ impl Routing {
         self.cursors.get(&id).is_some_and(|cursor| cursor.is_stream)
     }
 
+    /// Forgets all cursors and transactions.
+    pub(super) fn forget_all(&mut self) {
+        self.cursors.clear();
+        self.transactions.clear();
+    }
+
     pub(super) fn open_cursors(&self) -> usize {
         self.cursors.len()
     }

@@ -1,36 +1,59 @@
 //! Changes that tests make between their cases, without a client.
 
-use super::{Member, admission::Admission, overload::Overload, transaction::Transactions};
-use crate::store::Namespace;
+use super::{
+    Member,
+    connection::{Pending, Waiting},
+    overload::Overload,
+    transaction::Transactions,
+};
+use crate::{deployment::ConnId, store::Namespace};
 use bson::Document;
 use onionskin_core::time::Instant;
 
 impl Member {
-    /// Ends what clients left behind: fail points, open transactions and cursors, and the values of
-    /// server parameters.
-    pub(crate) fn forget_settings(&mut self) {
+    /// Ends what clients and operators left behind, apart from data and sessions.
+    pub(crate) fn restore(&mut self, now: Instant) {
         self.abort_all();
         let initial = Transactions::default();
         self.transactions.lifetime = initial.lifetime;
         self.transactions.lock_timeout = initial.lock_timeout;
+        self.cursors.clear();
+        self.routing.forget_all();
+        self.accounts.restore();
+        self.overload = Overload::default();
+        self.admission.reset();
+        self.admit_queued(now);
         self.fail_points.clear();
         self.replica.set_producing(true);
-        self.cursors.clear();
-        self.admission = Admission::default();
-        self.overload = Overload::default();
+        self.end_blocks(now);
+        self.quiesces_until = None;
+        self.replica.permit_elections(now);
     }
 
-    /// Removes the users that commands created, for all members.
-    pub(crate) fn forget_created_users(&self) {
-        self.accounts.keep(&self.options.users);
+    /// Continues the requests that a fail point delays.
+    fn end_blocks(&mut self, now: Instant) {
+        let is_blocked = |pending: &Pending| matches!(pending.waiting, Waiting::Blocked { .. });
+        let connections = self.connections.iter();
+        let blocked: Vec<ConnId> = connections
+            .filter(|(_, connection)| connection.pending.as_ref().is_some_and(is_blocked))
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in blocked {
+            self.on_wait_timeout(now, conn);
+        }
     }
 
-    /// True if this member has data that it may change.
+    /// True if this member accepts writes.
     pub(crate) fn may_write(&self) -> bool {
         self.up && !self.is_router() && self.replica.is_writable()
     }
 
-    /// Drops all databases.
+    /// True if this member votes in elections.
+    pub(crate) fn votes(&self) -> bool {
+        self.set_member().is_some_and(|member| member.votes)
+    }
+
+    /// Drops all databases. The list of shards stays.
     pub(crate) fn drop_all(&mut self, now: Instant) -> Result<(), String> {
         let names: Vec<String> = self
             .replica
@@ -38,9 +61,15 @@ impl Member {
             .databases()
             .map(str::to_owned)
             .collect();
+        let shards = Namespace::new("config", "shards");
+        let lists_shards = self.replica.store().collection(&shards).is_some();
         self.change(now, |member| {
+            let store = member.replica.store_mut();
             for name in &names {
-                let dropped = member.replica.store_mut().drop_database(name);
+                let dropped = match lists_shards && *name == shards.database {
+                    true => store.drop_others(&shards),
+                    false => store.drop_database(name).map(drop),
+                };
                 dropped.map_err(|error| error.to_string())?;
             }
             Ok(())

@@ -245,6 +245,22 @@ impl Store {
         Ok(true)
     }
 
+    /// Drops the collections of a database but this one.
+    pub(crate) fn drop_others(&mut self, kept: &Namespace) -> Answer<()> {
+        let names = self.data.databases.get(&kept.database);
+        let names = names.map(|collections| collections.keys().cloned().collect::<Vec<_>>());
+        self.atomically(|store| {
+            for name in names
+                .into_iter()
+                .flatten()
+                .filter(|n| *n != kept.collection)
+            {
+                store.drop_collection(&Namespace::new(&kept.database, name))?;
+            }
+            Ok(())
+        })
+    }
+
     /// Renames a collection.
     ///
     /// # Errors

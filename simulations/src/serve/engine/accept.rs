@@ -6,8 +6,14 @@ use super::{
 };
 use onionskin_deployment::deployment::ConnId;
 use rustls::ServerConnection;
-use std::{io, rc::Rc, sync::Arc};
-use tokio::{net::TcpListener, task};
+use std::{io, net::SocketAddr, rc::Rc, sync::Arc};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task,
+};
+
+/// The number of connections that wait to be accepted by a member that was started again.
+const BACKLOG: u32 = 1024;
 
 /// Binds a free port, or the port `base + place`.
 pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
@@ -19,6 +25,14 @@ pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListe
         io::Error::other("the base port is too high: a member's port would exceed 65535")
     })?;
     TcpListener::bind(("127.0.0.1", port)).await
+}
+
+/// Binds the port that a member had before.
+pub(super) fn bind_now(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 pub(super) async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener) {

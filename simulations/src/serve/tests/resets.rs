@@ -1,6 +1,6 @@
 //! Tests of deployments that are used for one test after the other.
 
-use super::{addresses, connect, send_command, until};
+use super::{addresses, connect, send_command};
 use crate::serve::{Embedded, ServeOptions};
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use std::{net::TcpStream, time::Duration};
@@ -109,7 +109,7 @@ fn a_reset_ends_what_a_test_left_behind() {
     deployment.partition(&[0]);
 
     deployment.reset().expect("there is a primary");
-    until("member 1", || connect(&members[1]).is_some());
+    assert!(connect(&members[1]).is_some(), "member 1 runs");
     let primary = deployment.status().and_then(|status| status.primary);
     let mut stream = connect(&members[primary.expect("a primary")]).expect("connects");
     for (command, ok) in [
@@ -157,4 +157,19 @@ fn documents_that_cannot_be_inserted_change_nothing() {
     let mut stream =
         connect(addresses(deployment.uri())[0].trim_end_matches('/')).expect("connects");
     assert_eq!(count(&mut stream), 0);
+}
+
+#[test]
+fn each_test_can_end_with_a_step_down() {
+    let mut options = ServeOptions::replica_set("rs0", 3);
+    options.election_timeout = Duration::from_millis(500);
+    options.heartbeat_interval = Duration::from_millis(50);
+    let deployment = Embedded::start(options).expect("starts");
+    let start = std::time::Instant::now();
+    for _ in 0..4 {
+        deployment.reset().expect("there is a primary");
+        assert!(deployment.step_down());
+    }
+    // A member that has stepped down otherwise starts no election for a minute.
+    assert!(start.elapsed() < Duration::from_secs(50));
 }

@@ -75,6 +75,12 @@ pub(super) fn balancer_address() -> Address {
     Address::tcp(BALANCER, PORT)
 }
 
+/// Returns the address of the load balancer that leads to one service alone.
+pub(super) fn service_address(service: usize) -> Address {
+    let place = u16::try_from(service).expect("few services");
+    Address::tcp(BALANCER, PORT + 1 + place)
+}
+
 /// Returns the address of the SOCKS5 proxy.
 pub(super) fn proxy_address() -> Address {
     Address::tcp(PROXY, PROXY_PORT)

@@ -138,20 +138,20 @@ models! {
         hint: Bson,
         /// Whether a document is inserted if none matches. Default: false.
         upsert: bool,
-        /// The order of the documents, of which the first is changed.
+        /// The order of the documents, of which the first is changed. From server 8.0 on.
         sort: Document,
     }
 
     /// Changes all documents that match a filter.
     ///
     /// ```
-    /// use bson::{Bson, doc};
-    /// use onionskin_core::operation::crud::UpdateManyModel;
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{Hint, UpdateManyModel};
     ///
     /// let update = UpdateManyModel::builder()
     ///     .filter(doc! { "born": { "$lt": 1900 } })
     ///     .update(doc! { "$set": { "active": false } })
-    ///     .hint(Bson::from("born_1"))
+    ///     .hint(Hint::from("born_1"))
     ///     .build();
     /// ```
     UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
@@ -192,7 +192,7 @@ models! {
         hint: Bson,
         /// Whether a document is inserted if none matches. Default: false.
         upsert: bool,
-        /// The order of the documents, of which the first is replaced.
+        /// The order of the documents, of which the first is replaced. From server 8.0 on.
         sort: Document,
     }
 

@@ -42,7 +42,7 @@ options! { ($)
     /// use onionskin_core::{operation::crud::InsertManyOptions, options::WriteConcern};
     /// use std::time::Duration;
     ///
-    /// // The import goes on after a document that fails, and is over after one minute.
+    /// // The import goes on after a document that fails, and fails after one minute.
     /// let options = InsertManyOptions::builder()
     ///     .ordered(false)
     ///     .write_concern(WriteConcern::nodes(1))
@@ -76,7 +76,7 @@ options! { ($)
     /// use bson::doc;
     /// use onionskin_core::operation::crud::BulkWriteOptions;
     ///
-    /// // The filters and pipelines read the variable as `$$limit`.
+    /// // Pipelines, and `$expr` in filters, read the variable as `$$limit`.
     /// let options = BulkWriteOptions::builder()
     ///     .ordered(false)
     ///     .let_vars(doc! { "limit": 100 })
@@ -112,7 +112,7 @@ options! { ($)
     /// use onionskin_core::operation::crud::{Hint, UpdateOptions};
     /// use onionskin_core::options::WriteConcern;
     ///
-    /// // For an update such as `{ $set: { "grades.$[low]": 5 } }`.
+    /// // For an update such as `{ "$set": { "grades.$[low]": 5 } }`.
     /// let options = UpdateOptions::builder()
     ///     .array_filters(vec![doc! { "low": { "$lt": 5 } }])
     ///     .hint(Hint::from("name_1"))

@@ -28,4 +28,5 @@ mod tailing;
 mod time_series;
 mod transactional_writes;
 mod transactions;
+mod upkeep;
 mod world;

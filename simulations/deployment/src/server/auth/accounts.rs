@@ -63,14 +63,20 @@ pub(crate) struct Accounts {
     /// True if clients must authenticate.
     is_required: bool,
     iterations: u32,
+    /// The users at the start.
+    initial: Users,
     state: Mutex<State>,
 }
+
+/// Users by database and name.
+type Users = BTreeMap<(String, String), Account>;
 
 struct State {
     /// The number of changes and removals of users so far.
     changes: u64,
-    /// The users by database and name.
-    users: BTreeMap<(String, String), Account>,
+    /// The value of `changes` when the users were last as at the start.
+    restored: u64,
+    users: Users,
     random: Random,
 }
 
@@ -82,12 +88,14 @@ impl fmt::Debug for Accounts {
 
 impl Accounts {
     pub(crate) fn new(options: &DeploymentOptions, seed: &Seed) -> Self {
-        let accounts = Self {
+        let mut accounts = Self {
             is_required: options.requires_authentication(),
             iterations: options.scram_iterations,
+            initial: Users::new(),
             state: Mutex::new(State {
                 changes: 0,
-                users: BTreeMap::new(),
+                restored: 0,
+                users: Users::new(),
                 random: seed.split("salts").random(),
             }),
         };
@@ -95,6 +103,8 @@ impl Accounts {
             // A user whose password SASLprep prohibits has no keys for SCRAM-SHA-256.
             let _ = accounts.create(user.clone(), Secret::Password(&user.password));
         }
+        let users = accounts.lock().users.clone();
+        accounts.initial = users;
         accounts
     }
 
@@ -174,17 +184,13 @@ impl Accounts {
         state.users.remove(&key).is_some()
     }
 
-    /// Removes all users that are not in `kept`.
-    pub(in crate::server) fn keep(&self, kept: &[User]) {
+    /// Makes the users as they were at the start.
+    pub(in crate::server) fn restore(&self) {
         let mut state = self.lock();
-        let before = state.users.len();
-        let is_kept = |of: &str, name: &str| {
-            kept.iter()
-                .any(|user| user.database == of && user.name == name)
-        };
-        state.users.retain(|(of, name), _| is_kept(of, name));
-        if state.users.len() < before {
+        if state.changes != state.restored || state.users.len() != self.initial.len() {
+            state.users.clone_from(&self.initial);
             state.changes += 1;
+            state.restored = state.changes;
         }
     }
 

@@ -5,24 +5,61 @@
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::trace::Trace;
-use onionskin_core::time::Instant;
+use onionskin_core::{address::Address, time::Instant};
 use onionskin_deployment::deployment::ConnId;
 
+/// The services to which an address of the load balancer leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Services {
+    All,
+    One(usize),
+}
+
 impl Network {
+    /// Returns the services behind an address. The balancer's own port leads to all of them in
+    /// turn, and each of the ports after it to one.
+    pub(super) fn services_at(&self, address: &Address) -> Option<Services> {
+        let balancer = self.balancer.as_ref()?;
+        if address.host() != balancer.host() {
+            return None;
+        }
+        let place = address.port()?.checked_sub(balancer.port()?)?;
+        match usize::from(place).checked_sub(1) {
+            None => Some(Services::All),
+            Some(service) => (service < self.addresses.len()).then_some(Services::One(service)),
+        }
+    }
+
     /// Handles a connection at the balancer. If no service runs, the balancer accepts the
     /// connection and closes it.
-    pub(super) fn hand_over(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
+    pub(super) fn hand_over(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        services: Services,
+        trace: &mut Trace,
+    ) {
         let connected = Parcel::Answer(Incoming::Connected);
         self.post(now, id, Towards::Client, connected);
-        if !self.lead_to_service(now, id, trace) {
+        if !self.lead_to_service(now, id, services, trace) {
             let closed = Parcel::Answer(Incoming::Closed);
             self.post(now, id, Towards::Client, closed);
         }
     }
 
     /// Passes a connection to a service. Returns false if no service runs.
-    pub(super) fn lead_to_service(&mut self, now: Instant, id: LinkId, trace: &mut Trace) -> bool {
-        let Some(member) = self.deployment.balance() else {
+    pub(super) fn lead_to_service(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        services: Services,
+        trace: &mut Trace,
+    ) -> bool {
+        let member = match services {
+            Services::All => self.deployment.balance(),
+            Services::One(service) => self.listening[service].then_some(service),
+        };
+        let Some(member) = member else {
             trace.note(now, format_args!("link {} finds no service", id.0));
             return false;
         };
@@ -45,10 +82,7 @@ mod tests {
         setup,
     };
     use bson::{oid::ObjectId, rawdoc};
-    use onionskin_core::{
-        address::Address,
-        unstable::wire::{FrameDecoder, MessageWriter},
-    };
+    use onionskin_core::unstable::wire::{FrameDecoder, MessageWriter};
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
 
     struct BalancedNetwork {
@@ -124,6 +158,10 @@ mod tests {
         assert_eq!(one, again);
         let (_, direct) = balanced_network.hello(&Address::tcp(&setup::host(0), setup::PORT));
         assert_eq!(direct, None);
+        for (service, expected) in [(0, one), (1, other), (0, one)] {
+            let address = setup::service_address(service);
+            assert_eq!(balanced_network.hello(&address).1, expected);
+        }
     }
 
     #[test]

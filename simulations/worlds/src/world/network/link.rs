@@ -1,6 +1,6 @@
 //! The state of one connection in the network.
 
-use super::{ListenerId, Towards};
+use super::{ListenerId, Towards, balancer::Services};
 use onionskin_core::time::Instant;
 use onionskin_deployment::socks5::Socks5Exchange;
 
@@ -22,8 +22,8 @@ pub(super) struct Link {
     pub(super) member: usize,
     /// The listener to which the connection leads, if it does not lead to a member.
     pub(super) listener: Option<ListenerId>,
-    /// True if the connection leads to the load balancer, which chooses the member.
-    pub(super) is_balanced: bool,
+    /// The services from which the load balancer chooses the member, if the connection leads to it.
+    pub(super) services: Option<Services>,
     /// The conversation with the proxy, until the proxy has connected to the member.
     pub(super) proxy: Option<Box<Socks5Exchange>>,
     /// True while the client holds the connection.
@@ -40,7 +40,7 @@ impl Link {
             client,
             member,
             listener: None,
-            is_balanced: false,
+            services: None,
             proxy: None,
             has_client: true,
             has_server: false,

@@ -27,7 +27,7 @@ impl Network {
     pub fn listen(&mut self, address: &Address) -> Option<ListenerId> {
         let is_taken = self.listeners.contains_key(address)
             || self.addresses.contains(address)
-            || self.balancer.as_ref() == Some(address)
+            || self.services_at(address).is_some()
             || self.proxy.as_ref().is_some_and(|p| p.address == *address);
         if is_taken {
             return None;

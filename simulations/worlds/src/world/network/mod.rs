@@ -175,11 +175,10 @@ impl Network {
             return id;
         }
         let member = self.addresses.iter().position(|a| a == address);
-        let is_balanced = self.balancer.as_ref() == Some(address);
         let mut link = Link::new(client, member.unwrap_or(usize::MAX));
-        link.is_balanced = is_balanced;
+        link.services = self.services_at(address);
         link.proxy = self.proxied(address);
-        if member.is_none() && !is_balanced && link.proxy.is_none() {
+        if member.is_none() && link.services.is_none() && link.proxy.is_none() {
             self.links.insert(id, link);
             self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
             return id;
@@ -252,11 +251,37 @@ impl Network {
         None
     }
 
+    /// Handles the arrival of a connection attempt.
+    fn attempt(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        if let Some(services) = link.services {
+            return self.hand_over(now, id, services, trace);
+        }
+        let member = link.member;
+        let is_proxied = link.proxy.is_some();
+        if !is_proxied && self.listening.get(member) != Some(&true) {
+            return self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
+        }
+        link.has_server = !is_proxied;
+        self.post(
+            now,
+            id,
+            Towards::Client,
+            Parcel::Answer(Incoming::Connected),
+        );
+        if !is_proxied {
+            self.deployment.handle_connected(now, ConnId(id.0), member);
+        }
+    }
+
     fn deliver(&mut self, now: Instant, id: LinkId, parcel: Parcel, trace: &mut Trace) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
         let conn = ConnId(id.0);
+
         let parcel = match (parcel, link.listener) {
             (parcel @ Parcel::Answer(_), _) | (parcel, None) => parcel,
             (parcel, Some(listener)) => {
@@ -265,30 +290,7 @@ impl Network {
             }
         };
         match parcel {
-            Parcel::Attempt if link.is_balanced => self.hand_over(now, id, trace),
-            Parcel::Attempt if link.proxy.is_some() => {
-                let connected = Parcel::Answer(Incoming::Connected);
-                self.post(now, id, Towards::Client, connected);
-            }
-            Parcel::Attempt => {
-                if self.listening.get(link.member) == Some(&true) {
-                    link.has_server = true;
-                    let member = link.member;
-                    self.post(
-                        now,
-                        id,
-                        Towards::Client,
-                        Parcel::Answer(Incoming::Connected),
-                    );
-                    match self.balancer {
-                        // As behind a load balancer with this service alone.
-                        Some(_) => self.deployment.handle_forwarded(now, conn, member),
-                        None => self.deployment.handle_connected(now, conn, member),
-                    }
-                } else {
-                    self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
-                }
-            }
+            Parcel::Attempt => self.attempt(now, id, trace),
             Parcel::Request(bytes) => {
                 trace.note(
                     now,

@@ -95,8 +95,8 @@ impl Network {
         if self.is_drawn(self.rates.refuse) {
             return Err(REFUSED);
         }
-        if self.balancer.as_ref() == Some(destination) {
-            self.lead_to_service(now, id, trace);
+        if let Some(services) = self.services_at(destination) {
+            self.lead_to_service(now, id, services, trace);
             return Ok(());
         }
         let member = self.addresses.iter().position(|a| a == destination);

@@ -27,7 +27,7 @@ pub use executor::Executor;
 pub use identity_server::SimIdentityServer;
 pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
 pub use name_server::SimNameServer;
-pub use operator::{balancer_address, member_addresses};
+pub use operator::{balancer_address, member_addresses, service_address};
 pub use socks5_proxy::{ProxyState, SimSocks5Proxy};
 pub use stream::SimStream;
 

@@ -47,6 +47,16 @@ pub fn balancer_address() -> Address {
     setup::balancer_address()
 }
 
+/// Returns the address at which the load balancer leads to one service alone.
+///
+/// # Panics
+///
+/// If no deployment has so many services.
+#[must_use]
+pub fn service_address(service: usize) -> Address {
+    setup::service_address(service)
+}
+
 impl SimRuntime {
     /// Makes a disaster happen now. [`Disaster::CloseClient`] has no effect: a test closes its
     /// clients itself.
