@@ -7,7 +7,7 @@ mod peer;
 mod work;
 
 use super::{
-    Order, ServeOptions, Status,
+    Call, Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
 use accept::{accept, bind, bind_now};
@@ -47,6 +47,9 @@ const READS_PER_TURN: usize = 16;
 /// the most unsent bytes is closed.
 const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
+/// The time after which a call that had no answer is made again.
+const CALL_PAUSE: Duration = Duration::from_millis(2);
+
 /// The pause after a failed accept, for example when the process has no descriptors left, and after
 /// a failed attempt to bind a port again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -81,6 +84,8 @@ struct Shared {
     workers: Cell<usize>,
     /// The faults of the scenario, if there is one.
     faults: Option<Faults>,
+    /// The calls that have no answer yet.
+    calls: RefCell<Vec<Call>>,
 }
 
 /// A deployment whose sockets are bound, before its event loop runs.
@@ -140,6 +145,7 @@ impl Engine {
             deadline: Cell::new(None),
             workers: Cell::new(0),
             faults,
+            calls: RefCell::default(),
         });
         for (target, listener) in listeners {
             let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
@@ -172,8 +178,12 @@ impl Engine {
         let shared = self.shared;
         shared.pump();
         loop {
+            shared.make_calls();
             let disaster = shared.faults.as_ref().and_then(Faults::next_at);
-            let next = shared.deadline.get().into_iter().chain(disaster).min();
+            let is_called = !shared.calls.borrow().is_empty();
+            let again = is_called.then(|| shared.now() + CALL_PAUSE);
+            let others = disaster.into_iter().chain(again);
+            let next = shared.deadline.get().into_iter().chain(others).min();
             let timer = async {
                 match next {
                     Some(at) => tokio::time::sleep_until(shared.clock.at(at)).await,
@@ -201,17 +211,29 @@ impl Shared {
         self.clock.now()
     }
 
+    /// Makes the calls of the deployment that have no answer yet. A call that panics gets none.
+    fn make_calls(self: &Rc<Self>) {
+        let mut answers = Vec::new();
+        let mut calls = self.calls.take();
+        let now = self.now();
+        calls.retain_mut(|call| {
+            let called = self.drive(None, |deployment| call(deployment, now));
+            let is_open = matches!(called, Some(None));
+            answers.extend(called.flatten());
+            is_open
+        });
+        self.calls.replace(calls);
+        if !answers.is_empty() {
+            self.pump();
+        }
+        for answer in answers {
+            answer();
+        }
+    }
+
     fn obey(self: &Rc<Self>, order: Order) {
         match order {
-            Order::Call(call) => {
-                let now = self.now();
-                let answer = self.drive(None, |deployment| call(deployment, now));
-                // The answer comes after the effects, for example after connections were closed.
-                self.pump();
-                if let Some(answer) = answer {
-                    answer();
-                }
-            }
+            Order::Call(call) => self.calls.borrow_mut().push(call),
             Order::Status(answer) => {
                 let _ = answer.send(self.status());
             }

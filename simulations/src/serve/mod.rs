@@ -26,7 +26,7 @@ use std::{
     io,
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, mpsc},
+    sync::mpsc,
     thread,
     time::{self, Duration},
 };
@@ -38,21 +38,22 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time until a member can write and all members have its change.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The time after which the event loop is asked again.
-const SETTLE_PAUSE: Duration = Duration::from_millis(2);
-
 /// The error if the event loop does not reply.
 const SILENT: &str = "the deployment does not answer";
 
 /// An order of a caller to the event loop.
 enum Order {
-    /// Calls a function of the deployment, and the function that it returns after the effects.
+    /// Calls a function of the deployment until it returns an answer.
     Call(Call),
     Status(mpsc::Sender<Status>),
     Stop,
 }
 
-type Call = Box<dyn FnOnce(&mut Deployment, Instant) -> Box<dyn FnOnce()> + Send>;
+type Call = Box<dyn FnMut(&mut Deployment, Instant) -> Option<Answer> + Send>;
+
+/// Sends the answer of a call. Called after the effects of the call, for example after connections
+/// were closed.
+type Answer = Box<dyn FnOnce()>;
 
 /// The state of a running deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,8 +218,8 @@ impl Embedded {
     /// server parameters as they were at the start, ends transactions, cursors and fail points,
     /// starts killed members, and removes cuts. [`Deployment::restore`] has the whole list.
     ///
-    /// Clients stay connected. Sessions, the plan of a scenario and the counts of [`Status`] stay as
-    /// well. The call blocks until all members have dropped their data, which can take as long as
+    /// Clients stay connected. Sessions, the plan of a scenario and the counts of [`Status`] stay
+    /// as well. The call blocks until all members have dropped their data, which can take as long as
     /// an election, and 60 seconds at most.
     ///
     /// # Errors
@@ -227,7 +228,6 @@ impl Embedded {
     /// thread of the deployment has ended.
     ///
     /// ```no_run
-    /// use bson::doc;
     /// use onionskin_simulations::serve::{Embedded, ServeOptions};
     ///
     /// # fn place_orders(uri: &str) {}
@@ -239,9 +239,8 @@ impl Embedded {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&self) -> Result<(), String> {
-        let start = time::Instant::now();
         self.call(Deployment::restore).ok_or(SILENT)?;
-        self.change(start, |deployment, now| Ok(deployment.drop_data(now)))
+        self.change(|deployment, now| Ok(deployment.drop_data(now)))
     }
 
     /// Inserts documents into a collection, which need not exist. The call blocks until all members
@@ -270,9 +269,7 @@ impl Embedded {
         documents: Vec<Document>,
     ) -> Result<(), String> {
         let namespace = Namespace::new(database, collection);
-        self.change(time::Instant::now(), move |deployment, now| {
-            deployment.insert(now, &namespace, documents.clone())
-        })
+        self.change(move |deployment, now| deployment.insert(now, &namespace, documents.clone()))
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer
@@ -298,35 +295,26 @@ impl Embedded {
     /// Makes a change as soon as its result is true, and waits until all members have it.
     fn change(
         &self,
-        start: time::Instant,
-        change: impl Fn(&mut Deployment, Instant) -> Result<bool, String> + Send + Sync + 'static,
+        change: impl Fn(&mut Deployment, Instant) -> Result<bool, String> + Send + 'static,
     ) -> Result<(), String> {
-        let change = Arc::new(change);
-        Self::until(start, "no member can write", || {
-            let change = Arc::clone(&change);
-            let made =
-                self.call_within(SETTLE_LIMIT, move |deployment, now| change(deployment, now));
-            made.ok_or(SILENT)?
-        })?;
-        Self::until(start, "a member lacks the last changes", || {
-            let level = self.call(|deployment, _| deployment.is_level());
-            Ok(level.ok_or(SILENT)?)
-        })
-    }
-
-    /// Asks whether something holds until it does, for a limited time from `start` on.
-    fn until(
-        start: time::Instant,
-        missing: &str,
-        holds: impl Fn() -> Result<bool, String>,
-    ) -> Result<(), String> {
-        while !holds()? {
-            if start.elapsed() > SETTLE_LIMIT {
-                return Err(missing.to_owned());
+        let start = time::Instant::now();
+        let mut is_made = false;
+        let changed = self.ask(SETTLE_LIMIT + CONTROL_TIMEOUT, move |deployment, now| {
+            if !is_made {
+                match change(deployment, now) {
+                    Ok(made) => is_made = made,
+                    Err(error) => return Some(Err(error)),
+                }
             }
-            thread::sleep(SETTLE_PAUSE);
-        }
-        Ok(())
+            let is_late = start.elapsed() > SETTLE_LIMIT;
+            match (is_made, is_made && deployment.is_level()) {
+                (_, true) => Some(Ok(())),
+                (false, _) if is_late => Some(Err("no member can write".to_owned())),
+                (true, _) if is_late => Some(Err("a member lacks the last changes".to_owned())),
+                _ => None,
+            }
+        });
+        changed.unwrap_or_else(|| Err(SILENT.to_owned()))
     }
 
     /// Calls a function of the deployment on its thread. Returns `None` if the thread has ended or
@@ -335,20 +323,26 @@ impl Embedded {
         &self,
         function: impl FnOnce(&mut Deployment, Instant) -> T + Send + 'static,
     ) -> Option<T> {
-        self.call_within(CONTROL_TIMEOUT, function)
+        let mut function = Some(function);
+        self.ask(CONTROL_TIMEOUT, move |deployment, now| {
+            function.take().map(|function| function(deployment, now))
+        })
     }
 
-    fn call_within<T: Send + 'static>(
+    /// Calls a function of the deployment on its thread, again and again until it returns
+    /// something. Returns `None` if the thread has ended or does not answer in time.
+    fn ask<T: Send + 'static>(
         &self,
         limit: Duration,
-        function: impl FnOnce(&mut Deployment, Instant) -> T + Send + 'static,
+        mut function: impl FnMut(&mut Deployment, Instant) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         let (answer, wait) = mpsc::channel();
         let call: Call = Box::new(move |deployment, now| {
-            let result = function(deployment, now);
-            Box::new(move || {
+            let result = function(deployment, now)?;
+            let answer = answer.clone();
+            Some(Box::new(move || {
                 let _ = answer.send(result);
-            })
+            }))
         });
         self.orders.send(Order::Call(call)).ok()?;
         wait.recv_timeout(limit).ok()

@@ -145,13 +145,13 @@ models! {
     /// Changes all documents that match a filter.
     ///
     /// ```
-    /// use bson::doc;
-    /// use onionskin_core::operation::crud::{Hint, UpdateManyModel};
+    /// use bson::{Bson, doc};
+    /// use onionskin_core::operation::crud::UpdateManyModel;
     ///
     /// let update = UpdateManyModel::builder()
     ///     .filter(doc! { "born": { "$lt": 1900 } })
     ///     .update(doc! { "$set": { "active": false } })
-    ///     .hint(Hint::from("born_1"))
+    ///     .hint(Bson::from("born_1"))
     ///     .build();
     /// ```
     UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
