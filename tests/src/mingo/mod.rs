@@ -1,20 +1,21 @@
 //! Random queries, updates and pipelines, which the store of the simulated server and the npm
-//! package mingo answer. The answers must be equal, except where a rule says why mingo differs
-//! from a MongoDB server.
+//! package mingo answer. The answers must be equal, except where a rule says why mingo differs from
+//! a MongoDB server.
 //!
 //! mingo differs on the following, by the manual of the server, so they are not generated:
 //!
-//! - Filters: a path through an array that has other elements than documents (mingo takes the values
-//!   at the path as one array); null as an operand of an order, and `$type`, `$size`, `$elemMatch`
-//!   and `$all` through arrays; `$mod` and `$bits…`, for which mingo takes all values as numbers;
-//!   arrays in `$in`, which mingo does not find.
-//! - Orders: mingo sorts the elements of arrays and the fields of documents before it compares them,
-//!   and has no place for ObjectIds.
-//! - Projections: `$slice` and `$elemMatch` of mingo add null, and `$slice` includes only its field.
+//! - Filters: a path through an array that has other elements than documents (mingo takes the
+//!   values at the path as one array); null as an operand of an order, and `$type`, `$size`,
+//!   `$elemMatch` and `$all` through arrays; `$mod` and `$bitsAllSet`, for which mingo takes all
+//!   values as numbers; arrays in `$in`, which mingo does not find.
+//! - Orders: mingo sorts the elements of arrays and the fields of documents before it compares
+//!   them, and has no place for ObjectIds.
+//! - Projections: `$slice` and `$elemMatch` of mingo add null, and `$slice` includes only its
+//!   field.
 //! - Updates: `$push` with modifiers and `$addToSet` with `$each` on a missing field, which mingo
 //!   does not sort, cut or rid of duplicates; `$min` and `$max` of arrays.
-//! - Expressions: null and missing values, which mingo orders apart, keeps in documents, and refuses
-//!   as arrays and dates; `$indexOfCP`, `$substr` with a negative length, empty texts in
+//! - Expressions: null and missing values, which mingo orders apart, keeps in documents, and
+//!   refuses as arrays and dates; `$indexOfCP`, `$substr` with a negative length, empty texts in
 //!   `$replaceOne` and `$replaceAll`, repeated matches of `$regexFindAll`, literal arrays in
 //!   `$arrayToObject`, places of `$round` and `$trunc`, the digits of `$toString`, the deviation of
 //!   no numbers.
@@ -22,7 +23,8 @@
 //!   months, weeks, bins and time zones of `$dateTrunc`, `$dateDiff` in seconds, `$isoWeekYear`,
 //!   `$week`, and the formats `%%`, `%U`, `%w` and `%G`.
 //! - Pipelines: `$top` and `$bottom` of mingo return arrays; `$unwind` drops empty texts; further
-//!   fields of `$set` see the first one; `$lookup` of an array without a match finds null.
+//!   fields of `$set` see the first one; `$lookup` of an array without a match finds null;
+//!   `$redact` returns null for a pruned document.
 
 mod compare;
 mod dates;

@@ -157,7 +157,30 @@ impl Source {
     }
 
     fn last_stages(&mut self, depth: u32) -> Vec<Document> {
-        let stage = match self.below(12) {
+        let stage = match self.below(15) {
+            12 => {
+                let set = self.one(&["$s", "$f", "$o.x"]);
+                let group = doc! { "_id": self.one(&["$f", "$t"]), "p": { "$addToSet": set } };
+                let sorted = doc! { "$sortArray": { "input": "$p", "sortBy": 1 } };
+                let sort = doc! { "$sort": { "_id": 1 } };
+                return vec![
+                    doc! { "$group": group },
+                    doc! { "$set": { "p": sorted } },
+                    sort,
+                ];
+            }
+            13 => {
+                let pipeline = [
+                    doc! { "$match": self.typed_filter() },
+                    doc! { "$project": { "m": 1, "k.y": 1 } },
+                ];
+                doc! { "$unionWith": { "coll": "other", "pipeline": pipeline.to_vec() } }
+            }
+            14 => {
+                let fields = doc! { "x": 1, "z": self.present(Number, 1) };
+                let text = self.present(Text, 1);
+                doc! { "$project": { "o": fields, "k": { "y": 1 }, "q.r": text } }
+            }
             0 | 1 => doc! { "$project": self.project() },
             2..=4 => return self.group(),
             5 => return self.bucket(),
@@ -203,7 +226,7 @@ pub(super) fn pipeline(source: &mut Source) -> Document {
     }
     stages.extend(source.last_stages(1));
     let mut pipeline = doc! { "pipeline": stages };
-    if pipeline.to_string().contains("$lookup") {
+    if pipeline.to_string().contains("other") {
         let mut id = 0;
         let other = source.many(1, 3, |source| {
             id += 1;

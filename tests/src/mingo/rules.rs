@@ -8,7 +8,7 @@ use bson::{Bson, Document};
 /// A reason why the answers to a case may differ, and the condition on the case.
 type Rule = (&'static str, fn(&Case) -> bool);
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     // The manual of `$elemMatch`: the operators apply to the elements, and an element that is an
     // array is compared as a whole.
     (
@@ -29,9 +29,14 @@ const RULES: [Rule; 9] = [
             case.kind == Kind::Update && filters && any_array(case, has_other_elements)
         },
     ),
-    ("mingo ignores $size in array filters", |case| {
-        mentions(case, "arrayFilters") && mentions(case, "$size")
-    }),
+    // An array filter is a query: a missing field is no empty array.
+    (
+        "mingo takes a missing field as an array in array filters",
+        |case| {
+            let array = mentions(case, "$size") || mentions(case, "[]");
+            mentions(case, "arrayFilters") && array
+        },
+    ),
     // The manual of `$addToSet`: existing duplicates stay.
     ("mingo removes existing duplicates with $addToSet", |case| {
         mentions(case, "$addToSet") && any_array(case, has_duplicates)
@@ -48,6 +53,10 @@ const RULES: [Rule; 9] = [
     // The manual of `$zip`: a default stands for the end of a shorter array.
     ("mingo uses the defaults of $zip for null", |case| {
         mentions(case, "defaults")
+    }),
+    // The manual of `$indexOfBytes`: the place is that of a byte in UTF-8.
+    ("mingo counts the units of JavaScript as bytes", |case| {
+        mentions(case, "$indexOfBytes")
     }),
     // JavaScript has no 64-bit integers.
     ("mingo rounds products above 2^53", |case| {

@@ -6,7 +6,19 @@ use onionskin_core::random::{Random, Seed};
 /// The names of the fields of random documents.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-const TEXTS: [&str; 8] = ["", "a", "ab", "abc", "B", "ba b", "a,b,a", " 12 "];
+// Servers change the case of ASCII letters only, so the other letters have no case.
+const TEXTS: [&str; 10] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "B",
+    "ba b",
+    "a,b,a",
+    " 12 ",
+    "ab😀b",
+    "日\u{a0}",
+];
 
 /// Milliseconds since 1970.
 const DATES: [i64; 6] = [
