@@ -8,7 +8,7 @@
 //! a test moves, and [`variables`] environment variables of a client. [`loads`] has the workloads
 //! of benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules
 //! of `docs/requirements`. [`compressors`] runs suites with compressed messages. [`handshake`] runs
-//! TLS handshakes in memory.
+//! TLS handshakes in memory. [`mingo`] has random queries, updates and pipelines.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,8 @@ pub mod fuzzing;
 pub mod handshake;
 
 pub mod loads;
+
+pub mod mingo;
 
 pub mod moved_time;
 

@@ -80,6 +80,16 @@ pub fn node_driver_script() -> Option<PathBuf> {
     )
 }
 
+/// Returns the script in `tests/peers/mingo`, which answers queries, updates and pipelines with the
+/// npm package mingo.
+pub fn mingo_script() -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    driver(
+        "the npm package mingo",
+        BUILT.get_or_init(|| built("mingo")).clone(),
+    )
+}
+
 /// Starts a program in `tests/peers/pymongo` that follows the SRV records of a connection string
 /// below `domain`, by the name server at this port of `127.0.0.1`.
 pub fn pymongo_follows_srv(uri: &str, port: u16, domain: &str) -> io::Result<Option<Peer>> {

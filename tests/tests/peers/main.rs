@@ -9,6 +9,7 @@ mod crud;
 mod documents;
 mod drivers;
 mod haproxy;
+mod mingo;
 mod names;
 mod pictures;
 mod porting;

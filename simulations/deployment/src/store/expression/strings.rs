@@ -237,6 +237,19 @@ fn replace(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     ))))
 }
 
+/// Returns the place of the first occurrence of a text between two places, all in bytes. The two
+/// places can lie within a character, as in a search of bytes.
+fn find_within(input: &str, wanted: &str, first: usize, end: usize) -> Option<usize> {
+    if wanted.is_empty() {
+        return Some(first);
+    }
+    // Each occurrence begins and ends between characters.
+    let is_between = |place: &usize| input.is_char_boundary(*place);
+    let first = (first..=end).find(is_between)?;
+    let end = (first..=end).rev().find(is_between)?;
+    Some(first + input[first..end].find(wanted)?)
+}
+
 /// Evaluates `$indexOfBytes` and `$indexOfCP`.
 fn index_of(name: &str, values: &[Option<Bson>]) -> Evaluated {
     let by_bytes = name == "$indexOfBytes";
@@ -272,12 +285,12 @@ fn index_of(name: &str, values: &[Option<Bson>]) -> Evaluated {
         input.chars().count()
     };
     let first = byte_of(start);
-    let part = input.as_bytes().get(first..end).filter(|_| start <= length);
-    let part = part.and_then(|part| std::str::from_utf8(part).ok());
-    let Some(found) = part.and_then(|part| part.find(wanted.as_str())) else {
+    if start > length || end < first {
+        return Ok(Some(Bson::Int32(-1)));
+    }
+    let Some(at) = find_within(input, wanted, first, end) else {
         return Ok(Some(Bson::Int32(-1)));
     };
-    let at = first + found;
     Ok(Some(count(match by_bytes {
         true => at,
         false => input[..at].chars().count(),

@@ -279,6 +279,11 @@ fn strings_are_searched_trimmed_and_replaced() {
         (bson!({ "$indexOfCP": ["abab", "a", 1] }), bson!(2)),
         (bson!({ "$indexOfCP": ["abab", "b", 2, 3] }), bson!(-1)),
         (bson!({ "$indexOfBytes": [Bson::Null, "b"] }), Bson::Null),
+        // The places can lie within a character.
+        (bson!({ "$indexOfBytes": ["äb", "b", 1] }), bson!(2)),
+        (bson!({ "$indexOfBytes": ["bä", "b", 0, 2] }), bson!(0)),
+        (bson!({ "$indexOfBytes": ["ä", "", 1] }), bson!(1)),
+        (bson!({ "$indexOfBytes": ["äb", "ä", 1] }), bson!(-1)),
     ]);
     check_errors([
         (bson!({ "$indexOfCP": [1, "b"] }), 40093),
