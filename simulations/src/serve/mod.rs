@@ -218,9 +218,9 @@ impl Embedded {
     /// server parameters as they were at the start, ends transactions, cursors and fail points,
     /// starts killed members, and removes cuts. [`Deployment::restore`] has the whole list.
     ///
-    /// Clients stay connected. Sessions, the plan of a scenario and the counts of [`Status`] stay
-    /// as well. The call blocks until all members have dropped their data, which can take as long as
-    /// an election, and 60 seconds at most.
+    /// Clients stay connected. Sessions, the plan of a scenario and the counts of [`Status`] stay.
+    /// The call blocks until all members have dropped their data, which can take as long as an
+    /// election, and 60 seconds at most.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use onionskin_tests::{
 use std::{fs, process::Command, time::Duration};
 
 /// The number of cases of each kind.
-const CASES: usize = 5_000;
+const CASES: usize = 2_000;
 
 /// The largest share of cases that are not compared: one in this number.
 const UNCOMPARED: usize = 50;
