@@ -215,6 +215,9 @@ impl Shared {
     fn make_calls(self: &Rc<Self>) {
         let mut answers = Vec::new();
         let mut calls = self.calls.take();
+        if calls.is_empty() {
+            return;
+        }
         let now = self.now();
         calls.retain_mut(|call| {
             let called = self.drive(None, |deployment| call(deployment, now));
@@ -223,15 +226,14 @@ impl Shared {
             is_open
         });
         self.calls.replace(calls);
-        if !answers.is_empty() {
-            self.pump();
-        }
+        // A call without an answer can have effects as well.
+        self.pump();
         for answer in answers {
             answer();
         }
     }
 
-    fn obey(self: &Rc<Self>, order: Order) {
+    fn obey(&self, order: Order) {
         match order {
             Order::Call(call) => self.calls.borrow_mut().push(call),
             Order::Status(answer) => {
