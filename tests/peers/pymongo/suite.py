@@ -73,7 +73,7 @@ def prepare():
 
 
 def free_ports(count):
-    """Returns the first of some free ports in a row: 27017, which some tests expect, if it can."""
+    """Returns the first of some free ports in a row. Some tests expect 27017, if it is free."""
     wanted = 27017
     while True:
         with contextlib.ExitStack() as stack:
