@@ -56,7 +56,9 @@ const RULES: [Rule; 10] = [
     }),
     // The manual of `$indexOfBytes`: the place is that of a byte in UTF-8.
     ("mingo counts the units of JavaScript as bytes", |case| {
-        mentions(case, "$indexOfBytes")
+        let texts = case.documents.iter().map(ToString::to_string);
+        let mut texts = texts.chain([case.operation.to_string()]);
+        mentions(case, "$indexOfBytes") && texts.any(|text| !text.is_ascii())
     }),
     // JavaScript has no 64-bit integers.
     ("mingo rounds products above 2^53", |case| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PREFIX: &str = "ingressConnectionEstablishment";
 
-fn limited() -> (World, ConnId) {
+pub(super) fn limited() -> (World, ConnId) {
     let mut world = World::new(DeploymentOptions::standalone(Address::tcp("s", 1)), 1);
     let operator = world.connect(0);
     let mut command = doc! { "setParameter": 1, "$db": "admin" };

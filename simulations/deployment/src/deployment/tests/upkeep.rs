@@ -1,6 +1,9 @@
 //! Tests of the changes between two tests.
 
-use super::world::{World, send, set_of, standalone, with_primary};
+use super::{
+    connection_rate_limit::limited,
+    world::{World, send, set_of, standalone, with_primary},
+};
 use crate::{
     deployment::{DeploymentOptions, MemberState},
     store::Namespace,
@@ -39,19 +42,8 @@ fn a_delayed_request_ends_before_the_data_is_dropped() {
 
 #[test]
 fn connections_that_wait_for_a_token_are_admitted() {
-    let (mut world, conn) = standalone();
-    let prefix = "ingressConnectionEstablishment";
-    let mut limit = doc! { "setParameter": 1, "$db": "admin" };
-    for (name, value) in [
-        ("RatePerSec", 1),
-        ("BurstCapacitySecs", 1),
-        ("MaxQueueDepth", 1),
-    ] {
-        limit.insert(format!("{prefix}{name}"), value);
-    }
-    limit.insert(format!("{prefix}RateLimiterEnabled"), true);
-    send(&mut world, conn, limit);
-    let [_, queued] = [(); 2].map(|()| world.connect(0));
+    let (mut world, _) = limited();
+    let [_, _, queued] = [(); 3].map(|()| world.connect(0));
     world.send(queued, &doc! { "ping": 1, "$db": "admin" });
     assert!(world.reply(queued).is_none());
     restore(&mut world);
