@@ -10,7 +10,7 @@ use super::{
     Call, Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
-use accept::{accept, bind, bind_now};
+use accept::{Port, bind, bind_now};
 use clock::Clock;
 use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
@@ -29,10 +29,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{
-    sync::{Notify, mpsc},
-    task,
-};
+use tokio::sync::{Notify, mpsc};
 
 /// The largest number of reports that [`Status`] has.
 const MAX_MEMBER_EVENTS: usize = 1000;
@@ -74,7 +71,8 @@ struct Shared {
     addresses: Vec<SocketAddr>,
     /// The address on which the load balancer listens, if there is one.
     balancer: Option<SocketAddr>,
-    listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
+    /// The ports of the members that run.
+    ports: RefCell<Vec<Option<Port>>>,
     tls: Option<Arc<ServerConfig>>,
     clock: Clock,
     next_conn: Cell<u64>,
@@ -137,7 +135,7 @@ impl Engine {
             events: RefCell::default(),
             addresses,
             balancer,
-            listening: RefCell::default(),
+            ports: RefCell::default(),
             tls,
             clock: Clock::start(),
             next_conn: Cell::new(0),
@@ -148,10 +146,10 @@ impl Engine {
             calls: RefCell::default(),
         });
         for (target, listener) in listeners {
-            let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
-            // The listener of the load balancer is independent of the members' state.
+            let port = Port::open(&shared, target, Ok(listener));
+            // The port of the load balancer is independent of the members' state.
             if let ListenTarget::Member(_) = target {
-                shared.listening.borrow_mut().push(Some(accept));
+                shared.ports.borrow_mut().push(Some(port));
             }
         }
         Ok(Self {
@@ -402,26 +400,16 @@ impl Shared {
                 }
             }
             Action::StopListening(member) => {
-                if let Some(accept) = self.listening.borrow_mut()[member].take() {
-                    accept.abort();
+                if let Some(port) = self.ports.borrow_mut()[member].take() {
+                    port.close();
                 }
             }
             Action::Listen(member) => {
-                let shared = Rc::clone(self);
-                let address = self.addresses[member];
                 // Clients can connect as soon as the caller knows that the member runs.
-                let mut bound = bind_now(address);
-                let listen = task::spawn_local(async move {
-                    let listener = loop {
-                        match bound {
-                            Ok(listener) => break listener,
-                            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                        }
-                        bound = bind_now(address);
-                    };
-                    accept(shared, ListenTarget::Member(member), listener).await;
-                });
-                self.listening.borrow_mut()[member] = Some(listen);
+                let address = self.addresses[member];
+                let bound = bind_now(address).map_err(|_| address);
+                let port = Port::open(self, ListenTarget::Member(member), bound);
+                self.ports.borrow_mut()[member] = Some(port);
             }
             Action::Report(event) => {
                 if let MemberEvent::Failed { .. } = &event {

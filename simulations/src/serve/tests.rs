@@ -79,6 +79,24 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
+fn a_member_that_is_killed_and_restarted_at_once_takes_connections_at_once() {
+    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    let members = addresses(deployment.uri());
+    for round in 0..20 {
+        deployment.kill(1);
+        assert!(connect(&members[1]).is_none(), "the port is free");
+        deployment.kill(2);
+        for member in [1, 2] {
+            deployment.restart(member);
+            assert!(
+                connect(&members[member]).is_some(),
+                "member {member} runs again: {round}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_replica_set_fails_over_and_killed_members_refuse_connections() {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);

@@ -6,9 +6,9 @@ use super::{
 };
 use onionskin_deployment::deployment::ConnId;
 use rustls::ServerConnection;
-use std::{io, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{cell::RefCell, future, io, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
 use tokio::{
-    net::{TcpListener, TcpSocket},
+    net::{TcpListener, TcpSocket, TcpStream},
     task,
 };
 
@@ -35,9 +35,61 @@ pub(super) fn bind_now(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-pub(super) async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener) {
+/// A port on which a task accepts connections.
+pub(super) struct Port {
+    listener: Rc<RefCell<Option<TcpListener>>>,
+    task: task::JoinHandle<()>,
+}
+
+impl Port {
+    /// Accepts connections with a listener, or on an address as soon as it is free.
+    pub(super) fn open(
+        shared: &Rc<Shared>,
+        target: ListenTarget,
+        listener: Result<TcpListener, SocketAddr>,
+    ) -> Self {
+        let address = listener.as_ref().err().copied();
+        let listener = Rc::new(RefCell::new(listener.ok()));
+        let (shared, shown) = (Rc::clone(shared), Rc::clone(&listener));
+        let task = task::spawn_local(async move {
+            if let Some(address) = address {
+                let bound = bind_again(address).await;
+                shown.replace(Some(bound));
+            }
+            accept(shared, target, &shown).await;
+        });
+        Self { listener, task }
+    }
+
+    /// Accepts no more connections. The port is free when the call returns.
+    pub(super) fn close(self) {
+        // An aborted task is dropped only when the runtime gets to it.
+        self.listener.take();
+        self.task.abort();
+    }
+}
+
+async fn bind_again(address: SocketAddr) -> TcpListener {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        match bind_now(address) {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn next(listener: &RefCell<Option<TcpListener>>) -> io::Result<TcpStream> {
+    future::poll_fn(|context| match &*listener.borrow() {
+        Some(listener) => listener.poll_accept(context),
+        None => Poll::Pending,
+    })
+    .await
+    .map(|(stream, _)| stream)
+}
+
+async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: &RefCell<Option<TcpListener>>) {
+    loop {
+        let Ok(stream) = next(listener).await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
