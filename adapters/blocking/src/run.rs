@@ -144,6 +144,7 @@ block! {
     [] futures::RunCommandFuture<B>;
     [] futures::AbortTransactionFuture<'_, B>;
     [] futures::CommitTransactionFuture<'_, B>;
+    [] futures::EndSessionFuture<B>;
     [] futures::StartSessionFuture<B>;
     [] futures::StartTransactionFuture<'_, B>;
     [] Shutdown<B>;

@@ -156,7 +156,7 @@ pub use crate::gridfs::futures::{
     UploadFromStreamFuture,
 };
 pub use crate::transaction::{
-    AbortTransactionFuture, CommitTransactionFuture, StartTransactionFuture,
+    AbortTransactionFuture, CommitTransactionFuture, EndSessionFuture, StartTransactionFuture,
 };
 
 /// The future of [`StartSession`](crate::StartSession), which is ready at once. The session starts

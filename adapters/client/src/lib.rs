@@ -106,7 +106,7 @@ pub use runtime::Runtime;
 pub use session::{ClientSession, ExplicitSession, ImplicitSession, StartSession};
 pub use session_cursor::{SessionCursor, SessionCursorStream};
 pub use shutdown::Shutdown;
-pub use transaction::{AbortTransaction, CommitTransaction, StartTransaction};
+pub use transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction};
 
 pub use bson::{self, RawDocument};
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
@@ -153,7 +153,7 @@ pub mod action {
         },
         session::StartSession,
         shutdown::Shutdown,
-        transaction::{AbortTransaction, CommitTransaction, StartTransaction},
+        transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction},
     };
     pub use onionskin_core::uri::ParseConnectionString;
 }

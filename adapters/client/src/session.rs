@@ -4,6 +4,7 @@ use crate::{
     Client, Runtime,
     futures::StartSessionFuture,
     options::{ClusterTime, SessionOptions, TransactionOptions},
+    transaction::EndSession,
 };
 use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
 use onionskin_core::{
@@ -11,7 +12,6 @@ use onionskin_core::{
     error::Error,
     operation::{Command, CursorResources, SessionTimes},
 };
-
 use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 /// A session: operations that belong together.
@@ -240,8 +240,14 @@ impl<R: Runtime> ClientSession<R> {
         inner.core.advance_operation_time(self.session, to);
     }
 
-    /// Ends the session. If a transaction is in progress, aborts it first and ignores errors of
-    /// that. Dropping the session does the same in the background.
+    /// Ends the session. If a transaction is in progress, aborts it first. Dropping the session does
+    /// the same in the background.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the time limit passes before the server has aborted
+    /// ([`Error::is_timeout`]); all other errors of the abort are ignored, because servers abort by
+    /// themselves what they are not told to commit. The session has ended in any case.
     ///
     /// ```no_run
     /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
@@ -250,15 +256,12 @@ impl<R: Runtime> ClientSession<R> {
     /// let mut session = client.start_session().await?;
     /// session.start_transaction().await?;
     /// orders.insert_one(doc! { "item": "pen" }).session(&mut session).await?;
-    /// session.end().await; // The transaction was not committed, so there is no such order.
+    /// session.end().await?; // The transaction was not committed, so there is no such order.
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn end(mut self) {
-        if self.transaction_state().is_active() {
-            // The session ends whether or not the server has aborted.
-            let _ = self.abort_transaction().await;
-        }
+    pub const fn end(self) -> EndSession<R> {
+        EndSession::new(self)
     }
 
     /// Returns what a call keeps of its session.

@@ -9,6 +9,7 @@ use crate::{
 };
 pub use end::{
     AbortTransaction, AbortTransactionFuture, CommitTransaction, CommitTransactionFuture,
+    EndSession, EndSessionFuture,
 };
 use futures_util::future::BoxFuture;
 use onionskin_core::error::Error;

@@ -42,6 +42,8 @@ pub struct ConnectionFacts {
     pub max_write_batch_size: usize,
     /// True if the server supports sessions. Always true behind a load balancer.
     pub has_sessions: bool,
+    /// True if the server is mongocryptd (`iscryptd`).
+    pub is_cryptd: bool,
     /// True if the client has a credential, but this connection is not authenticated, because its
     /// hello reply is that of an arbiter ([AUTH-16]). Arbiters have no users.
     ///

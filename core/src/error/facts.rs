@@ -1,6 +1,6 @@
 //! Facts that follow from the kind of an error.
 
-use super::{Error, ErrorKind, TlsFault, Wait, WriteFailure};
+use super::{Error, ErrorKind, GridFsErrorKind, TlsFault, Wait, WriteFailure};
 use std::time::Duration;
 
 impl Error {
@@ -11,8 +11,9 @@ impl Error {
     ///
     /// These are the kind [`ErrorKind::Io`], a timeout while waiting for the network
     /// ([`Wait::is_network`]), TLS that broke ([`TlsFault::Broken`]),
-    /// [`ErrorKind::ConnectionPoolCleared`], [`ErrorKind::Interrupted`], and
-    /// [`ErrorKind::ServerSelection`] if its cause is a network error.
+    /// [`ErrorKind::ConnectionPoolCleared`], [`ErrorKind::Interrupted`],
+    /// [`ErrorKind::ServerSelection`] if its cause is a network error, and an upload to GridFS that
+    /// could not be aborted for one of these reasons.
     ///
     /// ```
     /// use onionskin_core::error::{Error, ErrorKind, NetworkFault};
@@ -24,12 +25,24 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_network(&self) -> bool {
-        match self.kind() {
+        let error = self.innermost();
+        match error.kind() {
             ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
             ErrorKind::ServerSelection { cause, .. } => {
                 cause.as_ref().is_some_and(Self::is_connection_failure)
             }
-            _ => self.is_connection_failure(),
+            _ => error.is_connection_failure(),
+        }
+    }
+
+    /// Returns the error of the command if this error only says what the command was for: that it
+    /// was to delete the chunks of an upload.
+    pub(super) fn innermost(&self) -> &Self {
+        match self.kind() {
+            ErrorKind::GridFs(GridFsErrorKind::AbortError { delete_error, .. }) => {
+                delete_error.innermost()
+            }
+            _ => self,
         }
     }
 
@@ -49,7 +62,7 @@ impl Error {
     #[must_use]
     pub fn is_server_selection(&self) -> bool {
         matches!(
-            self.kind(),
+            self.innermost().kind(),
             ErrorKind::ServerSelection { .. }
                 | ErrorKind::Timeout {
                     wait: Wait::Selection,
@@ -105,19 +118,21 @@ impl Error {
     #[must_use]
     pub fn is_pool_cleared(&self) -> bool {
         matches!(
-            self.kind(),
+            self.innermost().kind(),
             ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. }
         )
     }
 
     /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
     /// with the command. So a failed server selection counts if the operation
-    /// [waited](Self::waited) for a server, and a bulk write if a deadline ended it early.
+    /// [waited](Self::waited) for a server, and a bulk write or the abort of an upload if a deadline
+    /// ended it early.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        let ended_bulk_write = matches!(self.kind(), ErrorKind::BulkWrite(_));
-        let cause = self.fields.cause.as_ref().filter(|_| ended_bulk_write);
-        self.waited().is_some() || self.is_deadline() || cause.is_some_and(Self::is_timeout)
+        let error = self.innermost();
+        let ended_bulk_write = matches!(error.kind(), ErrorKind::BulkWrite(_));
+        let cause = error.fields.cause.as_ref().filter(|_| ended_bulk_write);
+        error.waited().is_some() || error.is_deadline() || cause.is_some_and(Self::is_timeout)
     }
 
     /// True if a deadline passed other than that of server selection.

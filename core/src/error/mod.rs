@@ -322,7 +322,8 @@ impl Error {
 
     /// Returns the server's numeric error code, for example 18 for a refused login. `None` for a
     /// reply without a code, and for every kind other than [`ErrorKind::Command`],
-    /// [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and [`ErrorKind::Authentication`].
+    /// [`ErrorKind::Write`], [`ErrorKind::InsertMany`], [`ErrorKind::Authentication`], and
+    /// [`GridFsErrorKind::AbortError`], which has the code of its command.
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key, or else the code of the write concern error. Server discovery does not use
@@ -333,7 +334,7 @@ impl Error {
     /// [SDAM-94]: crate::requirements::discovery#SDAM-94
     #[must_use]
     pub fn code(&self) -> Option<i32> {
-        match self.kind() {
+        match self.innermost().kind() {
             ErrorKind::Command(fault) => fault.code(),
             ErrorKind::InsertMany(fault) => fault.first_code(),
             ErrorKind::Write(fault) => Some(fault.code()),

@@ -28,13 +28,13 @@ impl Operation {
     }
 
     /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
-    /// round trip time of the server (SEL-59). Without a deadline, and for a cursor that is limited
-    /// per iteration, there is none. In a `getMore` it is the time that the cursor awaits new
+    /// round trip time of the server (SEL-59). Without a deadline, for a cursor that is limited
+    /// per iteration, and for mongocryptd, there is none. In a `getMore` it is the time that the cursor awaits new
     /// documents, if that is shorter.
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.
-    pub(super) fn limit_time(&mut self, now: Instant) -> Result<(), Error> {
+    pub(super) fn limit_time(&mut self, now: Instant, is_cryptd: bool) -> Result<(), Error> {
         let Some(deadline) = self.deadline else {
             return Ok(());
         };
@@ -63,7 +63,7 @@ impl Operation {
                 .request
                 .max_time_ms
                 .map(|wait| wait.min(millis.unwrap_or(wait))),
-            false => millis.filter(|_| !self.request.omits_max_time()),
+            false => millis.filter(|_| !is_cryptd && !self.request.omits_max_time()),
         };
         Ok(())
     }

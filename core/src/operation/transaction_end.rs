@@ -8,9 +8,16 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct EndTransaction {
     command: Option<Command>,
-    /// True for an abort, whose errors mean nothing to the application: the server aborts by itself
-    /// what it is not told to commit.
-    ignores_errors: bool,
+    raised: Raised,
+}
+
+/// The errors that mean something to the application.
+#[derive(Clone, Copy, Debug)]
+enum Raised {
+    All,
+    /// None. The server aborts by itself what it is not told to commit.
+    None,
+    Timeouts,
 }
 
 impl EndTransaction {
@@ -21,18 +28,28 @@ impl EndTransaction {
     pub const fn commit(command: Option<Command>) -> Self {
         Self {
             command,
-            ignores_errors: false,
+            raised: Raised::All,
         }
     }
 
-    /// Returns the program of an abort ([`Client::abort_transaction`]).
+    /// Returns the program of an abort ([`Client::abort_transaction`]), which never fails.
     ///
     /// [`Client::abort_transaction`]: crate::client::Client::abort_transaction
     #[must_use]
     pub const fn abort(command: Option<Command>) -> Self {
         Self {
             command,
-            ignores_errors: true,
+            raised: Raised::None,
+        }
+    }
+
+    /// Returns the program of the abort of a session that ends, which fails only if its time limit
+    /// passes.
+    #[must_use]
+    pub const fn abort_at_end(command: Option<Command>) -> Self {
+        Self {
+            command,
+            raised: Raised::Timeouts,
         }
     }
 }
@@ -52,9 +69,11 @@ impl Program for EndTransaction {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<()> {
-        match self.ignores_errors {
-            true => Step::Done(Ok(())),
-            false => Step::Done(Err(error.of_one_write())),
+        let error = error.of_one_write();
+        match self.raised {
+            Raised::All => Step::Done(Err(error)),
+            Raised::Timeouts if error.is_timeout() => Step::Done(Err(error)),
+            Raised::Timeouts | Raised::None => Step::Done(Ok(())),
         }
     }
 

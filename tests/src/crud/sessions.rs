@@ -385,7 +385,7 @@ async fn the_id_of_an_ended_session_is_used_again<R: Runtime + Default>(b: &Benc
         .await
         .expect("a reply");
     let id = session.id().clone();
-    session.end().await;
+    session.end().await.expect("ended");
     items.find_one(doc! {}).await.expect("a reply");
     assert_eq!(sent(b, "find", "lsid").await, Some(id.into()));
 }
@@ -395,7 +395,7 @@ async fn a_cursor_is_closed_after_its_session_has_ended<R: Runtime + Default>(b:
     let mut session = b.client.start_session().await.expect("a session");
     let find = items.find(doc! {}).batch_size(1).session(&mut session);
     let cursor = find.await.expect("a cursor");
-    session.end().await;
+    session.end().await.expect("ended");
     b.watch().await.clear();
     cursor.close().await;
     let killed = b.watch().await.of("killCursors");

@@ -81,7 +81,7 @@ fn a_time_of_the_application_is_converted_and_dropped_without_the_lock() {
         session.advance_cluster_time(Caller::new(&watched.client, &returned));
         assert_eq!(returned.load(Ordering::Relaxed), 2);
         assert!(session.cluster_time().is_some());
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -103,7 +103,7 @@ fn errors_of_the_application_are_dropped_without_the_lock() {
         });
         run.await.expect("the third attempt succeeds");
         assert_eq!(returned.load(Ordering::Relaxed), 2);
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -138,8 +138,8 @@ fn streams_end_after_the_error_of_a_foreign_session() {
         cursor.close().await;
         batches.close().await;
         changes.close().await;
-        own.end().await;
-        other.end().await;
+        own.end().await.expect("ended");
+        other.end().await.expect("ended");
         watched.end().await;
     });
 }

@@ -120,7 +120,7 @@ fn sleeps_are_polled_in_tasks_of_the_runtime_only() {
             }
         });
         run.await.expect("the third attempt succeeds");
-        session.end().await;
+        session.end().await.expect("ended");
         client.shutdown().await;
     });
 }

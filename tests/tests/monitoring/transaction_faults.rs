@@ -132,7 +132,7 @@ fn a_standalone_server_refuses_transactions() {
             .await
             .expect_err("refused");
         assert_eq!(error.code(), Some(20), "{error}");
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -219,7 +219,7 @@ fn a_run_whose_callback_drops_an_operation_is_aborted() {
             .await
             .expect("they are counted");
         assert_eq!(found, 2);
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -262,7 +262,7 @@ fn writes_of_several_batches_end_with_the_first_error_in_a_transaction() {
             let inserts = names.iter().filter(|name| *name == "insert started");
             assert_eq!(inserts.count(), 1, "{names:?}");
         }
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -287,7 +287,7 @@ fn a_bulk_write_in_a_transaction_ignores_the_write_concern_of_the_client() {
         let result = write.await.expect("it is written");
         assert_eq!(result.inserted_count, 1);
         session.commit_transaction().await.expect("it is committed");
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }

@@ -73,7 +73,7 @@ async fn routers_of_reads(scene: &Scene, starts: bool) -> BTreeSet<String> {
             assert_eq!(session.pinned_server(), None);
         }
     }
-    session.end().await;
+    session.end().await.expect("ended");
     watched.end().await;
     routers
 }
@@ -135,7 +135,7 @@ fn an_operation_whose_pool_was_cleared_can_be_repeated_with_its_transaction() {
             .ended("the read", first)
             .await
             .expect_err("its connection was closed");
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -161,7 +161,7 @@ fn the_write_concern_of_a_collection_is_not_inherited_in_a_transaction() {
             .await
             .expect("it is inserted");
         session.commit_transaction().await.expect("it is committed");
-        session.end().await;
+        session.end().await.expect("ended");
         let found = documents(&watched)
             .find_one(doc! { "n": 1 })
             .await
@@ -180,7 +180,7 @@ fn the_start_of_a_transaction_takes_no_time_limit() {
         let error = start.await.expect_err("nothing would be limited");
         assert!(error.to_string().contains("timeoutMS"), "{error}");
         assert_eq!(session.transaction_state(), TransactionState::None);
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -204,7 +204,7 @@ fn the_result_of_the_callback_is_the_result_of_the_run() {
         assert_eq!(session.transaction_state(), TransactionState::Aborted);
         let value = session.with_transaction(async |_| Ok("value")).await;
         assert_eq!(value.expect("it is committed"), "value");
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -240,7 +240,7 @@ fn a_run_ends_after_120_seconds_with_the_labels_of_its_last_error() {
             assert!(seconds.contains(&lasted), "{lasted:?}");
             assert!(error.is_timeout() && error.contains_label(label), "{error}");
             scene.clear_fail_point(scene.primary()).await;
-            session.end().await;
+            session.end().await.expect("ended");
             watched.end().await;
         });
     }
@@ -271,7 +271,7 @@ fn repetitions_of_a_transaction_pause_before_they_begin() {
         let lasted = scene.now() - began;
         let pauses = Duration::from_millis(300)..Duration::from_millis(2_700);
         assert!(pauses.contains(&lasted), "{lasted:?}");
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }

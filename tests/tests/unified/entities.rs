@@ -6,8 +6,8 @@ use super::{
 };
 use bson::{Bson, Document};
 use onionskin::{
-    ChangeStream, Client, ClientSession, Collection, Cursor, Database, GridFsBucket, Runtime,
-    SessionChangeStream, SessionCursor,
+    ChangeStream, Client, ClientSession, Collection, Cursor, Database, Error, GridFsBucket,
+    Runtime, SessionChangeStream, SessionCursor,
     gridfs::GridFsBucketOptions,
     options::{CollectionOptions, DatabaseOptions, SessionOptions},
 };
@@ -80,10 +80,11 @@ impl<R: Runtime> Slot<R> {
         })
     }
 
-    pub(crate) async fn end(&self) {
+    pub(crate) async fn end(&self) -> Result<(), Error> {
         let session = self.take();
-        if let Some(session) = session {
-            session.end().await;
+        match session {
+            Some(session) => session.end().await,
+            None => Ok(()),
         }
     }
 

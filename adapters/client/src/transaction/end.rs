@@ -12,18 +12,23 @@ use std::{
     time::Duration,
 };
 
-/// Declares the call of a command that ends a transaction, and its future.
+/// Declares the call of a command that ends a transaction, and its future. The session is borrowed
+/// or owned.
 macro_rules! end_call {
-    ($(#[$about:meta])* $name:ident, $future:ident, $prepare:ident, $program:ident) => {
+    (
+        $(#[$about:meta])*
+        $name:ident, $future:ident, $session:ty $(, $life:lifetime)?;
+        $call:ident, $prepare:ident, $program:ident
+    ) => {
         $(#[$about])*
         #[must_use = "a call runs when it is awaited"]
-        pub struct $name<'a, R: Runtime> {
-            session: &'a mut ClientSession<R>,
+        pub struct $name<$($life,)? R: Runtime> {
+            session: $session,
             timeout: Option<Duration>,
         }
 
-        impl<'a, R: Runtime> $name<'a, R> {
-            pub(crate) const fn new(session: &'a mut ClientSession<R>) -> Self {
+        impl<$($life,)? R: Runtime> $name<$($life,)? R> {
+            pub(crate) const fn new(session: $session) -> Self {
                 Self {
                     session,
                     timeout: None,
@@ -38,11 +43,8 @@ macro_rules! end_call {
             /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
             /// use std::time::Duration;
             ///
-            /// let limit = Duration::from_secs(5);
-            /// match session.commit_transaction().timeout(limit).await {
-            ///     Ok(()) => println!("committed"),
-            ///     Err(error) => println!("perhaps not committed: {error}"),
-            /// }
+            #[doc = concat!("let call = session.", stringify!($call), "();")]
+            /// call.timeout(Duration::from_secs(5)).await?;
             /// # Ok(())
             /// # }
             /// ```
@@ -58,9 +60,9 @@ macro_rules! end_call {
             }
         }
 
-        impl<'a, R: Runtime> IntoFuture for $name<'a, R> {
+        impl<$($life,)? R: Runtime> IntoFuture for $name<$($life,)? R> {
             type Output = Result<(), Error>;
-            type IntoFuture = $future<'a, R>;
+            type IntoFuture = $future<$($life,)? R>;
 
             fn into_future(self) -> Self::IntoFuture {
                 $future {
@@ -73,13 +75,13 @@ macro_rules! end_call {
         #[doc = concat!("The future of [`", stringify!($name), "`]. Nothing happens before it is")]
         /// polled.
         #[must_use = "a future does nothing unless it is awaited"]
-        pub struct $future<'a, R: Runtime> {
-            call: $name<'a, R>,
+        pub struct $future<$($life,)? R: Runtime> {
+            call: $name<$($life,)? R>,
             /// The operation; `None` before the first poll.
             execution: Option<Execution<R, EndTransaction>>,
         }
 
-        impl<R: Runtime> $future<'_, R> {
+        impl<$($life,)? R: Runtime> $future<$($life,)? R> {
             /// Returns the runtime of the client.
             #[must_use]
             pub fn runtime(&self) -> &R {
@@ -87,7 +89,7 @@ macro_rules! end_call {
             }
         }
 
-        impl<R: Runtime> Future for $future<'_, R> {
+        impl<$($life,)? R: Runtime> Future for $future<$($life,)? R> {
             type Output = Result<(), Error>;
 
             fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -107,10 +109,18 @@ macro_rules! end_call {
 
 end_call! {
     /// A `commit_transaction` that runs when it is awaited.
-    CommitTransaction, CommitTransactionFuture, commit_transaction, commit
+    CommitTransaction, CommitTransactionFuture, &'a mut ClientSession<R>, 'a;
+    commit_transaction, commit_transaction, commit
 }
 
 end_call! {
     /// An `abort_transaction` that runs when it is awaited.
-    AbortTransaction, AbortTransactionFuture, abort_transaction, abort
+    AbortTransaction, AbortTransactionFuture, &'a mut ClientSession<R>, 'a;
+    abort_transaction, abort_transaction, abort
+}
+
+end_call! {
+    /// The end of a session, which runs when it is awaited. Dropping it ends the session as well.
+    EndSession, EndSessionFuture, ClientSession<R>;
+    end, abort_at_end, abort_at_end
 }

@@ -87,6 +87,22 @@ impl Client {
         self.end_transaction(now, session, timeout, Transaction::abort)
     }
 
+    /// Aborts the transaction of a session that ends, if one is in progress: returns the command to
+    /// run, or `None` if there is nothing to send.
+    ///
+    /// `timeout` is the time limit; `None` for that of the session or the client.
+    pub fn abort_at_end(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Command>, Error> {
+        match self.transaction_state(session).is_active() {
+            true => self.abort_transaction(now, session, timeout),
+            false => Ok(None),
+        }
+    }
+
     /// Ends the transaction of a session with a commit or an abort. Gives up its place if that
     /// needs no command.
     fn end_transaction(

@@ -412,6 +412,7 @@ impl Client {
             max_write_batch_size: hello.max_write_batch_size,
             // Behind a load balancer sessions are always supported (LB-21).
             has_sessions: service.is_some() || hello.logical_session_timeout_minutes.is_some(),
+            is_cryptd: hello.is_cryptd,
             is_unauthenticated: credential && hello.server_type == ServerType::RsArbiter,
         };
         let established = Established {

@@ -48,3 +48,31 @@ fn the_write_concern_error_code_decides_about_retries_before_server_4_4() {
     let after = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
 }
+
+#[test]
+fn an_error_after_which_nothing_was_written_does_not_hide_the_first_one() {
+    // The write concern error of the first attempt is raised (RW-P3).
+    let mut world = World::new(URI, primary());
+    let mut exchange = world.begin_exchange(insert());
+    let first = rawdoc! {
+        "ok": 1, "n": 1, "errorLabels": ["RetryableWriteError"],
+        "writeConcernError": { "code": 91, "errmsg": "shutdown in progress" },
+    };
+    World::answer(&mut exchange, &first);
+    let after = world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Again(progress) = after else {
+        panic!("{after:?}");
+    };
+    let mut exchange = world.exchange_of(progress);
+    let second = rawdoc! {
+        "ok": 0, "code": 10107, "errmsg": "not writable primary",
+        "errorLabels": ["RetryableWriteError", "NoWritesPerformed"],
+    };
+    World::answer(&mut exchange, &second);
+    let after = world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("{after:?}");
+    };
+    assert_eq!(error.code(), Some(91));
+    assert!(!error.has_label(&Label::NoWritesPerformed));
+}

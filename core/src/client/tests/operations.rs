@@ -385,3 +385,20 @@ fn a_shell_reads_its_clock_for_a_request_with_a_time_limit() {
         world.check_in(exchange, Outcome::Abandoned);
     }
 }
+
+/// CSOT prose 2, "maxTimeMS is not set for commands sent to mongocryptd".
+#[test]
+fn a_command_to_mongocryptd_has_no_max_time() {
+    for is_cryptd in [false, true] {
+        let hello = rawdoc! {
+            "ok": 1, "isWritablePrimary": true, "maxWireVersion": 21, "iscryptd": is_cryptd,
+        };
+        let mut world = World::new("mongodb://a/?timeoutMS=10000", hello);
+        let exchange = world.begin_exchange(ping());
+        assert_eq!(
+            World::request(&exchange).contains_key("maxTimeMS"),
+            !is_cryptd
+        );
+        world.check_in(exchange, Outcome::Abandoned);
+    }
+}

@@ -63,6 +63,7 @@ fn facts() -> ConnectionFacts {
         max_message_size: 48_000_000,
         max_write_batch_size: 100_000,
         has_sessions: true,
+        is_cryptd: false,
         is_unauthenticated: false,
     }
 }

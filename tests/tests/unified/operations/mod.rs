@@ -204,7 +204,7 @@ pub(crate) async fn operate<R: Runtime>(
             arguments.end()?;
             match name {
                 "endSession" => {
-                    session.end().await;
+                    session.end().await?;
                     Ok(Answer::Nothing)
                 }
                 "getSnapshotTime" => {

@@ -44,7 +44,7 @@ fn a_retry_without_time_for_a_round_trip_fails_with_a_timeout() {
         operation.retry.kept_error = Some(failure(6));
         operation.selection.min_round_trip = Duration::from_millis(10);
         let late = operation
-            .limit_time(NOW)
+            .limit_time(NOW, false)
             .expect_err("the reply would be late");
         let after = decide(POLICY, operation, late, TopologyType::Single);
         let AfterFailure::Over(_, error) = after else {
