@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct InsertOneResult {
     /// The `_id` of the document. The client generates one if the document has none.
     pub inserted_id: Bson,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 /// The result of an insert of several documents.
@@ -20,6 +22,8 @@ pub struct InsertOneResult {
 pub struct InsertManyResult {
     /// The `_id` of each inserted document, by its index in the caller's list.
     pub inserted_ids: BTreeMap<usize, Bson>,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 /// The result of an update.
@@ -33,6 +37,8 @@ pub struct UpdateResult {
     pub modified_count: u64,
     /// The `_id` of the document that an upsert inserted; `None` if no document was inserted.
     pub upserted_id: Option<Bson>,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 /// The result of a delete.
@@ -42,13 +48,18 @@ pub struct UpdateResult {
 pub struct DeleteResult {
     /// The number of documents that were deleted.
     pub deleted_count: u64,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 impl InsertOneResult {
     /// Returns the result of an insert of the document with this `_id`.
     #[must_use]
     pub const fn new(inserted_id: Bson) -> Self {
-        Self { inserted_id }
+        Self {
+            inserted_id,
+            unacknowledged: false,
+        }
     }
 }
 
@@ -57,7 +68,10 @@ impl InsertManyResult {
     /// caller's list.
     #[must_use]
     pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
-        Self { inserted_ids }
+        Self {
+            inserted_ids,
+            unacknowledged: false,
+        }
     }
 }
 
@@ -76,6 +90,8 @@ pub struct SummaryBulkWriteResult {
     pub upserted_count: i64,
     /// The number of documents that were deleted.
     pub deleted_count: i64,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 /// The sums of a bulk write, and the result of each operation by its index in the caller's list.
@@ -114,10 +130,40 @@ pub struct BulkWriteResult {
     pub upserted_count: u64,
     /// The `_id` of each upserted document, by the index of its operation.
     pub upserted_ids: BTreeMap<usize, Bson>,
+    #[serde(skip)]
+    pub(crate) unacknowledged: bool,
 }
 
 impl From<VerboseBulkWriteResult> for SummaryBulkWriteResult {
     fn from(result: VerboseBulkWriteResult) -> Self {
         result.summary
+    }
+}
+
+/// Declares whether the write of each of these results was acknowledged.
+macro_rules! acknowledged {
+    ($($result:ty),*) => {$(
+        impl $result {
+            /// False if the write concern was unacknowledged (`w: 0`). Then the server sent no
+            /// reply: the counts are zero, and the write may have had no effect (CRUD, *Write
+            /// Results*).
+            #[must_use]
+            pub const fn is_acknowledged(&self) -> bool {
+                !self.unacknowledged
+            }
+        }
+    )*};
+}
+
+acknowledged! {
+    InsertOneResult, InsertManyResult, UpdateResult, DeleteResult, SummaryBulkWriteResult,
+    BulkWriteResult
+}
+
+impl VerboseBulkWriteResult {
+    /// True. An unacknowledged bulk write has no verbose results.
+    #[must_use]
+    pub const fn is_acknowledged(&self) -> bool {
+        self.summary.is_acknowledged()
     }
 }

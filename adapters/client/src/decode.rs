@@ -27,11 +27,9 @@ pub(crate) struct InsertedOne(pub(crate) Bson);
 impl Decode for InsertedOne {
     type Output = InsertOneResult;
 
-    fn decode(&mut self, _: &mut Exchange) -> Result<InsertOneResult, Error> {
-        Ok(InsertOneResult::new(std::mem::replace(
-            &mut self.0,
-            Bson::Null,
-        )))
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<InsertOneResult, Error> {
+        let id = std::mem::replace(&mut self.0, Bson::Null);
+        Ok(InsertOneResult::from_exchange(id, exchange))
     }
 }
 

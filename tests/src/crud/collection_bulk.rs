@@ -296,6 +296,7 @@ async fn an_unacknowledged_bulk_write_has_no_counts<R: Runtime + Default>(b: &Be
     let result = write.write_concern(WriteConcern::nodes(0)).await;
     let result = result.expect("no reply");
     assert_eq!((result.inserted_count, result.matched_count), (0, 0));
+    assert!(!result.is_acknowledged());
     assert!(result.inserted_ids.keys().eq(&[0, 2]));
     let all = b.watch().await.all();
     assert!(

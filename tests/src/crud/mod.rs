@@ -24,7 +24,8 @@ pub use watch::{Sent, Watch};
 
 use crate::compressors::with_compressors;
 use bson::{Document, doc};
-use onionskin::{Client, Collection, Error, Runtime};
+use onionskin::{Client, Collection, Error, Runtime, options::ServerApi};
+use onionskin_core::uri;
 use std::{
     future::{Future, poll_fn},
     io::{self, Write as _},
@@ -63,10 +64,19 @@ impl<R: Runtime + Default> Bench<R> {
     ///
     /// If the connection string or a file that it names cannot be used.
     pub fn new(uri: &str) -> Self {
+        Self::declaring(uri, None)
+    }
+
+    /// Creates a client whose commands declare a version of the API.
+    fn declaring(uri: &str, api: Option<ServerApi>) -> Self {
         let watch = Watch::default();
-        let client = Client::builder_from_uri(R::default(), &with_compressors(uri))
-            .and_then(|builder| builder.event_listener(watch.listener()).build())
-            .unwrap_or_else(|error| panic!("no client for {uri}: {error}"));
+        let parsed = uri::parse(&with_compressors(uri)).and_then(|parsed| {
+            let mut options = parsed.options;
+            options.server_api = api;
+            let builder = Client::builder(R::default(), options);
+            builder.event_listener(watch.listener()).build()
+        });
+        let client = parsed.unwrap_or_else(|error| panic!("no client for {uri}: {error}"));
         let uri = uri.to_owned();
         Self { client, uri, watch }
     }
@@ -117,7 +127,16 @@ pub(crate) use in_turn;
 ///
 /// If a test fails, or if all together take too long.
 pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
-    let bench = Bench::<R>::new(uri);
+    run_declaring::<R>(name, uri, None).await;
+}
+
+/// Runs the tests as [`run`] does, with a client whose commands declare a version of the API.
+///
+/// # Panics
+///
+/// If a test fails, or if all together take too long.
+pub async fn run_declaring<R: Runtime + Default>(name: &str, uri: &str, api: Option<ServerApi>) {
+    let bench = Bench::<R>::declaring(uri, api);
     let passed = within::<R, _>(async {
         in_turn!(
             &bench,

@@ -403,11 +403,39 @@ fn an_unacknowledged_insert_sends_all_batches() {
         let watched = scene.client("");
         let insert = watched.things();
         let insert = insert.insert_many(documents(0..8));
-        let result = insert.write_concern(WriteConcern::nodes(0)).await;
-        assert_eq!(result.expect("sent").inserted_ids.len(), 8);
+        let nobody = || WriteConcern::nodes(0);
+        let result = insert.write_concern(nobody()).await.expect("sent");
+        assert_eq!(result.inserted_ids.len(), 8);
+        assert!(!result.is_acknowledged());
         scene.pause(100).await;
         assert_eq!(sent_ids(&watched.events).len(), 3);
         assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+/// A result says whether the write was acknowledged (CRUD, *Write Results*).
+#[test]
+fn results_of_unacknowledged_writes_are_told_apart() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        for nodes in [0, 1] {
+            let concern = || WriteConcern::nodes(nodes);
+            let things = watched.things();
+            let insert = things.insert_one(doc! {}).write_concern(concern());
+            let update = things.update_one(doc! {}, doc! { "$set": { "x": 1 } });
+            let update = update.write_concern(concern());
+            let replace = things.replace_one(doc! {}, doc! { "x": 2 });
+            let replace = replace.write_concern(concern());
+            let delete = things.delete_one(doc! {}).write_concern(concern());
+            let acknowledged = [
+                insert.await.expect("sent").is_acknowledged(),
+                update.await.expect("sent").is_acknowledged(),
+                replace.await.expect("sent").is_acknowledged(),
+                delete.await.expect("sent").is_acknowledged(),
+            ];
+            assert_eq!(acknowledged, [nodes == 1; 4]);
+        }
         watched.end().await;
     });
 }

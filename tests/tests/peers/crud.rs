@@ -2,8 +2,9 @@
 //! deployment.
 
 use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
-use onionskin::{Client, Error, error::ErrorKind};
-use onionskin_core::error::TlsFault;
+use bson::doc;
+use onionskin::{Client, Error, error::ErrorKind, options::ServerApi};
+use onionskin_core::{error::TlsFault, uri};
 use onionskin_deployment::deployment::{ServerVersion, User};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
@@ -132,6 +133,34 @@ fn embedded_replica_set_with_authentication_and_tls<A: Adapter>() {
     assert_no_trust::<A>(&with_authority(uri, &others.authority));
 }
 
+/// The tests with a server that requires a declared version of the API
+/// (`versioned-api/tests/README.md`, "Testing with required API version").
+fn embedded_standalone_that_requires_a_declared_api<A: Adapter>() {
+    let mut options = ServeOptions::standalone();
+    options.users.push(User::new("ada", "pencil"));
+    let deployment = Embedded::start(options).expect("starts");
+    let api = Some(ServerApi::builder().build());
+    A::block_on(async {
+        let mut options = uri::parse(deployment.uri()).expect("it is valid").options;
+        options.server_api = api;
+        let client = Client::builder(A::R::default(), options);
+        let client = client.build().expect("a client");
+        let require = doc! { "setParameter": 1, "requireApiVersion": true };
+        let set = client.database("admin").run_command(require).await;
+        set.expect("it is set");
+        client.shutdown().await;
+        let (error, client) = crud::refusal::<A::R>(deployment.uri()).await;
+        let text = error.to_string();
+        assert!(
+            text.contains("The apiVersion parameter is required"),
+            "{text}"
+        );
+        client.shutdown().await;
+    });
+    let name = format!("embedded with a required API, {}", A::NAME);
+    A::block_on(crud::run_declaring::<A::R>(&name, deployment.uri(), api));
+}
+
 fn embedded_bulk_writes<A: Adapter>() {
     let mut options = replica_set();
     options.limits.max_write_batch = crud::bulk::MAX_WRITE_BATCH;
@@ -165,6 +194,7 @@ macro_rules! on {
                 embedded_standalone,
                 embedded_replica_set,
                 embedded_replica_set_with_authentication_and_tls,
+                embedded_standalone_that_requires_a_declared_api,
                 embedded_bulk_writes,
             ]);
         )+

@@ -61,6 +61,8 @@ pub struct InsertMany {
     batch: Portion,
     /// True in a transaction, which the server aborts after a failed statement.
     is_in_transaction: bool,
+    /// True if the server sends no replies to these inserts.
+    unacknowledged: bool,
     /// The last reply to the batch with write errors or a write concern error, until its command is
     /// known not to be retried, or a retry has succeeded.
     held: Option<Held<()>>,
@@ -129,6 +131,7 @@ impl InsertMany {
             merged: None,
             written: 0,
             is_in_transaction: false,
+            unacknowledged: false,
         })
     }
 
@@ -176,7 +179,10 @@ impl InsertMany {
     fn result(&mut self) -> Result<InsertManyResult, Error> {
         match self.take_merged() {
             Some(error) => Err(error.with_partial_insert(self.partial(None))),
-            None => Ok(InsertManyResult::new(std::mem::take(&mut self.ids))),
+            None => Ok(InsertManyResult {
+                inserted_ids: std::mem::take(&mut self.ids),
+                unacknowledged: self.unacknowledged,
+            }),
         }
     }
 
@@ -260,7 +266,8 @@ impl Program for InsertMany {
         self.is_in_transaction = exchange.is_in_transaction();
     }
 
-    fn handle_reply(&mut self, _: &mut Exchange) -> Step<InsertManyResult> {
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<InsertManyResult> {
+        self.unacknowledged = !exchange.expects_reply();
         let documents = i64::try_from(self.batch.documents).unwrap_or(i64::MAX);
         self.written = self.written.saturating_add(documents);
         self.held = None;

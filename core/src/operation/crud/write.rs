@@ -9,11 +9,23 @@ use crate::{
     error::{BsonError, Error, ErrorKind, counts},
     operation::{Command, CommandKind, Exchange},
     options::{OptionValue, Place},
-    results::{DeleteResult, UpdateResult},
+    results::{DeleteResult, InsertOneResult, UpdateResult},
     wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, oid::ObjectId};
 use serde::Serialize;
+
+impl InsertOneResult {
+    /// Returns the result of an insert of the document with this `_id`, whose exchange has
+    /// succeeded.
+    #[must_use]
+    pub fn from_exchange(inserted_id: Bson, exchange: &Exchange) -> Self {
+        Self {
+            inserted_id,
+            unacknowledged: !exchange.expects_reply(),
+        }
+    }
+}
 
 impl UpdateResult {
     /// Reads the reply to an `update` of one statement. Without a reply, because the write is
@@ -24,8 +36,13 @@ impl UpdateResult {
     pub fn from_exchange(exchange: &Exchange) -> Result<Self, Error> {
         let variables = exchange.operation.request.elements.len();
         let sent = exchange.portion().map_or(0, |portion| portion.bytes) + variables;
-        let reply = exchange.reply();
-        reply.map_or_else(|| Ok(Self::default()), |reply| Self::read(reply, sent))
+        match exchange.reply() {
+            Some(reply) => Self::read(reply, sent),
+            None => Ok(Self {
+                unacknowledged: true,
+                ..Self::default()
+            }),
+        }
     }
 
     /// Reads the reply to a statement of this size.
@@ -36,6 +53,7 @@ impl UpdateResult {
             matched_count: matched.saturating_sub(upserted_id.is_some().into()),
             modified_count,
             upserted_id,
+            unacknowledged: false,
         })
     }
 }
@@ -44,9 +62,13 @@ impl DeleteResult {
     /// Reads the reply to a `delete`. Without a reply, because the write is unacknowledged, the
     /// count is zero. Fails if the count is malformed.
     pub fn from_exchange(exchange: &Exchange) -> Result<Self, Error> {
-        let counts = exchange.reply().map(|reply| counts(reply, ["n"]));
+        let reply = exchange.reply();
+        let counts = reply.map(|reply| counts(reply, ["n"]));
         let [deleted_count] = counts.transpose()?.unwrap_or_default();
-        Ok(Self { deleted_count })
+        Ok(Self {
+            deleted_count,
+            unacknowledged: reply.is_none(),
+        })
     }
 }
 

@@ -120,7 +120,7 @@ impl Member {
             "featureCompatibilityVersion": { "version": minor },
             "authenticationMechanisms": mechanisms,
             "enableTestCommands": true,
-            "requireApiVersion": false,
+            "requireApiVersion": self.requires_api,
         };
         if !self.is_router() {
             known.extend(self.transactions.parameters());

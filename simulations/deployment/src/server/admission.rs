@@ -157,6 +157,9 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
+            } else if key == "requireApiVersion" {
+                let requires = truth(request.command.get(key));
+                was = std::mem::replace(&mut self.requires_api, requires).into();
             } else if !self.is_router()
                 && let Some(set) = self.transactions.set_parameter(key, &request.command)
             {

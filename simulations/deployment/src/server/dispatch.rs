@@ -193,6 +193,9 @@ impl Member {
             return Err(fault(352, text));
         }
         commands::check(request, self.options.version.release)?;
+        if self.requires_api && !self.is_internal(conn) {
+            commands::require_api(request)?;
+        }
         check_staleness(request)?;
         let part = self.part(request)?;
         match request.name.as_str() {

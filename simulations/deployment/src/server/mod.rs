@@ -134,6 +134,8 @@ pub(crate) struct Member {
     compression_counts: CompressionCounts,
     admission: Admission,
     overload: Overload,
+    /// The parameter `requireApiVersion`.
+    requires_api: bool,
     /// The time of the next pass that deletes documents whose time to live has ended; `None` if
     /// there is nothing to delete.
     expires_at: Option<Instant>,
@@ -196,6 +198,7 @@ impl Member {
             compression_counts: CompressionCounts::default(),
             admission: Admission::default(),
             overload: Overload::default(),
+            requires_api: false,
             expires_at: None,
             routing: Routing::default(),
             outputs: VecDeque::new(),

@@ -21,6 +21,7 @@ impl Member {
         self.routing.forget_all();
         self.accounts.restore();
         self.overload = Overload::default();
+        self.requires_api = false;
         self.admission.reset();
         self.admit_queued(now);
         self.fail_points.clear();

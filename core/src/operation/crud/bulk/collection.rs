@@ -384,6 +384,7 @@ impl Program for CollectionBulkWrite {
             Some(Err(error)) => return self.finish(Some(error)),
             // The write concern is unacknowledged, so no success is known.
             None => {
+                self.result.unacknowledged = true;
                 self.add(BatchResult::default(), &[]);
                 self.count_batch();
             }

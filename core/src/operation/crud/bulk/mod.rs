@@ -331,6 +331,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         self.held = None;
         let Some(reply) = exchange.reply() else {
             // The write concern is unacknowledged, so no success is known.
+            self.result.summary.unacknowledged = true;
             self.count_batch();
             return self.next_step();
         };

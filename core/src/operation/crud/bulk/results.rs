@@ -109,11 +109,15 @@ impl<O> BulkWrite<O> {
                     matched_count: n,
                     modified_count,
                     upserted_id: self.upserted.in_result(entry)?,
+                    unacknowledged: false,
                 };
                 results.update_results.insert(index, updated);
             }
             Some(Kind::Delete) => {
-                let deleted = DeleteResult { deleted_count: n };
+                let deleted = DeleteResult {
+                    deleted_count: n,
+                    unacknowledged: false,
+                };
                 results.delete_results.insert(index, deleted);
             }
             None => {}

@@ -235,6 +235,18 @@ fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
     }
 }
 
+/// Returns an error if a command declares no version of the API.
+pub(super) fn require_api(request: &Request) -> Result<(), Fault> {
+    match request.command.contains_key("apiVersion") {
+        true => Ok(()),
+        false => {
+            let text = "The apiVersion parameter is required, please configure your MongoClient's \
+                        API version";
+            Err(fault(498_870, text))
+        }
+    }
+}
+
 /// Returns an error if a pipeline has a stage that is not part of Stable API version 1.
 fn check_stages(request: &Request) -> Result<(), Fault> {
     let stages = match request.name.as_str() {
