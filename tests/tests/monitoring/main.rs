@@ -44,6 +44,7 @@ mod selection;
 mod sessions;
 mod sleeping;
 mod spans;
+mod step_down;
 mod storm;
 mod streams;
 mod transaction_faults;

@@ -4,7 +4,9 @@
 //! `tests/tests/specifications`.
 
 use crate::{
-    event_log::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
+    event_log::{
+        became, heartbeat_failed, heartbeat_started, pool_name, server_of_command, unknown,
+    },
     scene::{Scene, Watched, play, replica_set, sharded, sharded_alone, standalone},
 };
 use bson::{Bson, Document, doc};
@@ -241,6 +243,39 @@ fn the_read_preference_of_an_operation_overrides_that_of_the_client() {
         let modes = ["secondary", "nearest", "secondary", "nearest"];
         let expected = modes.map(|mode| Some(doc! { "mode": mode }));
         assert_eq!(preferences_of(&watched, "aggregate"), expected);
+        watched.end().await;
+    });
+}
+
+/// Commands of the primary do not inherit a read preference (SEL-30, SEL-31). Those of any member do
+/// (SEL-32). On a direct connection, lists come from any member.
+#[test]
+fn a_helper_inherits_the_read_preference_if_any_member_can_run_its_command() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("readPreference=secondary");
+        let database = watched.client.database("app");
+        let things = watched.things();
+        database.create_collection("things").await.expect("created");
+        database.list_collection_names().await.expect("a reply");
+        watched.client.list_databases().await.expect("a reply");
+        things.list_index_names().await.expect("a reply");
+        things.rename("others").await.expect("renamed");
+        let primary = Address::tcp(&format!("member{}", scene.primary()), 27_017);
+        let servers = watched.events.notes(server_of_command);
+        assert_eq!(servers, vec![primary.to_string(); 5]);
+        let mark = watched.events.mark();
+        things.distinct("a", doc! {}).await.expect("a reply");
+        things.estimated_document_count().await.expect("a reply");
+        drop(database.aggregate([doc! { "$documents": [{}] }]).await);
+        let servers = watched.events.notes_since(mark, server_of_command);
+        assert!(!servers.contains(&primary.to_string()), "{servers:?}");
+        assert_eq!(servers.len(), 3);
+        watched.end().await;
+        let other = (scene.primary() + 1) % 3;
+        let watched = scene.client_of(&format!("member{other}"), "directConnection=true");
+        let database = watched.client.database("app");
+        database.list_collection_names().await.expect("a reply");
+        drop(database);
         watched.end().await;
     });
 }
