@@ -25,20 +25,4 @@ pub use onionskin::*;
 pub use runtime::{AsyncStdRuntime, Sleep};
 pub use stream::AsyncStdStream;
 
-/// A client for one MongoDB deployment, whose tasks run on async-std.
-pub type Client = onionskin::Client<AsyncStdRuntime>;
-
-/// A handle to a database, of a client on async-std.
-pub type Database = onionskin::Database<AsyncStdRuntime>;
-
-/// A handle to a collection whose documents are read and written as `T`, of a client on async-std.
-pub type Collection<T> = onionskin::Collection<AsyncStdRuntime, T>;
-
-/// The documents of a query or an aggregation, decoded as `T`, of a client on async-std.
-pub type Cursor<T> = onionskin::Cursor<AsyncStdRuntime, T>;
-
-/// A session that an application starts, of a client on async-std.
-pub type ClientSession = onionskin::ClientSession<AsyncStdRuntime>;
-
-/// The documents of a call in a session, decoded as `T`, of a client on async-std.
-pub type SessionCursor<T> = onionskin::SessionCursor<AsyncStdRuntime, T>;
+onionskin::aliases! { AsyncStdRuntime, "async-std" }

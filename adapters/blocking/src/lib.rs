@@ -51,17 +51,16 @@ pub use session_cursor::SessionCursor;
 pub use stream::BlockingStream;
 pub use streams::{ChangeStream, SessionChangeStream};
 
-/// Files in a database (GridFS).
-pub mod gridfs {
-    pub use crate::{GridFsDownloadStream, GridFsUploadStream};
-    pub use onionskin::gridfs::*;
-}
+onionskin::alias_modules! {}
 
 /// A session that an application starts.
 pub type ClientSession = onionskin::ClientSession<BlockingRuntime>;
 
 /// A handle to a database.
 pub type Database = onionskin::Database<BlockingRuntime>;
+
+/// A bucket of files (GridFS).
+pub type GridFsBucket = onionskin::GridFsBucket<BlockingRuntime>;
 
 /// A handle to a collection whose documents are read and written as `T`.
 pub type Collection<T> = onionskin::Collection<BlockingRuntime, T>;

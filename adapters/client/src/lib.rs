@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod calls;
 mod certificates;
 mod client;
@@ -156,6 +157,21 @@ pub mod action {
         transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction},
     };
     pub use onionskin_core::uri::ParseConnectionString;
+
+    /// The calls of GridFS buckets, by their names in the official driver.
+    pub mod gridfs {
+        pub use crate::gridfs::{
+            GridFsDelete as Delete, GridFsDelete as DeleteByName, GridFsDrop as Drop,
+            GridFsFind as Find, GridFsFindOne as FindOne, GridFsRename as Rename,
+            GridFsRename as RenameByName, OpenDownloadStream, OpenDownloadStreamByName,
+            OpenUploadStream,
+        };
+    }
+}
+
+/// Cursors of whole batches.
+pub mod raw_batch_cursor {
+    pub use crate::{RawBatch, RawBatchCursor, SessionRawBatchCursor, SessionRawBatchCursorStream};
 }
 
 /// Options of clients and operations, and how they are written in a connection string.
@@ -197,6 +213,10 @@ pub mod options {
             Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity, TimeseriesOptions,
             UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
             UpdateSearchIndexOptions, ValidationAction, ValidationLevel, WriteModel,
+        },
+        operation::gridfs::{
+            GridFsBucketOptions, GridFsDownloadByNameOptions, GridFsDownloadOptions,
+            GridFsFindOneOptions, GridFsFindOptions, GridFsUploadOptions, GridFsWriteOptions,
         },
         operation::{ClusterTime, SessionOptions, TimeoutMode, TransactionOptions},
         options::{
@@ -250,6 +270,11 @@ pub mod options {
                 RunCommandOptionsBuilder, RunCursorCommandOptionsBuilder, SearchIndexModelBuilder,
                 TimeseriesOptionsBuilder, UpdateManyModelBuilder, UpdateOneModelBuilder,
                 UpdateOptionsBuilder, UpdateSearchIndexOptionsBuilder,
+            },
+            operation::gridfs::{
+                GridFsBucketOptionsBuilder, GridFsDownloadByNameOptionsBuilder,
+                GridFsDownloadOptionsBuilder, GridFsFindOneOptionsBuilder,
+                GridFsFindOptionsBuilder, GridFsUploadOptionsBuilder, GridFsWriteOptionsBuilder,
             },
             operation::{SessionOptionsBuilder, TransactionOptionsBuilder},
             options::{

@@ -25,20 +25,4 @@ pub use onionskin::*;
 pub use runtime::{Sleep, SmolRuntime};
 pub use stream::SmolStream;
 
-/// A client for one MongoDB deployment, whose tasks run on smol.
-pub type Client = onionskin::Client<SmolRuntime>;
-
-/// A handle to a database, of a client on smol.
-pub type Database = onionskin::Database<SmolRuntime>;
-
-/// A handle to a collection whose documents are read and written as `T`, of a client on smol.
-pub type Collection<T> = onionskin::Collection<SmolRuntime, T>;
-
-/// The documents of a query or an aggregation, decoded as `T`, of a client on smol.
-pub type Cursor<T> = onionskin::Cursor<SmolRuntime, T>;
-
-/// A session that an application starts, of a client on smol.
-pub type ClientSession = onionskin::ClientSession<SmolRuntime>;
-
-/// The documents of a call in a session, decoded as `T`, of a client on smol.
-pub type SessionCursor<T> = onionskin::SessionCursor<SmolRuntime, T>;
+onionskin::aliases! { SmolRuntime, "smol" }

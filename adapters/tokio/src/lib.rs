@@ -32,23 +32,7 @@ pub use onionskin::*;
 pub use runtime::{Tokio, TokioRuntime};
 pub use stream::TokioStream;
 
-/// A client for one MongoDB deployment, whose tasks run on tokio.
-pub type Client = onionskin::Client<TokioRuntime>;
-
-/// A handle to a database, of a client on tokio.
-pub type Database = onionskin::Database<TokioRuntime>;
-
-/// A handle to a collection whose documents are read and written as `T`, of a client on tokio.
-pub type Collection<T> = onionskin::Collection<TokioRuntime, T>;
-
-/// The documents of a query or an aggregation, decoded as `T`, of a client on tokio.
-pub type Cursor<T> = onionskin::Cursor<TokioRuntime, T>;
-
-/// A session that an application starts, of a client on tokio.
-pub type ClientSession = onionskin::ClientSession<TokioRuntime>;
-
-/// The documents of a call in a session, decoded as `T`, of a client on tokio.
-pub type SessionCursor<T> = onionskin::SessionCursor<TokioRuntime, T>;
+onionskin::aliases! { TokioRuntime, "tokio" }
 
 /// Compiles the programs in the guides.
 #[cfg(doctest)]

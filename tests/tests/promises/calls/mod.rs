@@ -1,5 +1,6 @@
 //! The options of calls: each row of the tables of options can be set on its call, and is sent.
 
+mod files;
 mod schema;
 mod streams;
 
@@ -208,6 +209,7 @@ fn every_option_of_every_call_is_sent() {
         schema::handles(&sent, &mut seen, &database, &things).await;
         schema::lists(&sent, &mut seen, &client, &database).await;
         streams::watch(&sent, &mut seen, &things).await;
+        files::calls(&sent, &mut seen, &database.gridfs_bucket(None)).await;
         seen.extend(ELSEWHERE.map(str::to_owned));
         assert_eq!(seen, rows());
         client.shutdown().await;
@@ -237,6 +239,14 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::find_one_and_update_options! { listed rows FindOneAndUpdate }
     onionskin_core::find_one_options! { listed rows FindOne }
     onionskin_core::find_options! { listed rows Find }
+    onionskin_core::gridfs_download_options! { listed rows OpenDownloadStream }
+    onionskin_core::gridfs_download_by_name_options! { listed rows OpenDownloadStreamByName }
+    onionskin_core::gridfs_find_options! { listed rows GridFsFind }
+    onionskin_core::gridfs_find_one_options! { listed rows GridFsFindOne }
+    onionskin_core::gridfs_upload_options! { listed rows OpenUploadStream }
+    onionskin_core::gridfs_write_options! { listed rows GridFsDelete }
+    onionskin_core::gridfs_write_options! { listed rows GridFsDrop }
+    onionskin_core::gridfs_write_options! { listed rows GridFsRename }
     onionskin_core::insert_many_options! { listed rows InsertMany }
     onionskin_core::insert_one_options! { listed rows InsertOne }
     onionskin_core::list_collections_options! { listed rows ListCollections }

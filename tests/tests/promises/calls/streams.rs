@@ -5,12 +5,18 @@ use bson::{Document, Timestamp, doc};
 use onionskin_core::options::ReadConcern;
 use onionskin_tokio::{
     Collection,
-    change_stream::event::ResumeToken,
+    change_stream::{
+        ChangeStream,
+        event::{ChangeStreamEvent, ResumeToken},
+    },
     options::{FullDocumentBeforeChangeType, FullDocumentType},
 };
 use std::collections::BTreeSet;
 
 pub(super) async fn watch(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Document>) {
+    let stream = things.watch().await;
+    let stream: ChangeStream<ChangeStreamEvent<Document>> = stream.expect("open");
+    drop(stream);
     let token = doc! { "_data": "00" }.try_into().expect("BSON");
     let token = ResumeToken::from_document(token);
     let time = Timestamp {
