@@ -12,6 +12,7 @@ mod authentication;
 mod backpressure;
 mod balanced;
 mod batches;
+mod bulk_writes;
 mod changes;
 mod checks;
 mod clearing;
