@@ -40,6 +40,7 @@ mod proxies;
 mod scenarios;
 mod scene;
 mod selection;
+mod session_prose;
 mod sessions;
 mod sleeping;
 mod spans;
