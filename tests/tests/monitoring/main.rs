@@ -13,6 +13,7 @@ mod backpressure;
 mod balanced;
 mod batches;
 mod bulk_writes;
+mod causal;
 mod changes;
 mod checks;
 mod clearing;

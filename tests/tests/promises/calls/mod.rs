@@ -1,6 +1,7 @@
 //! The options of calls: each row of the tables of options can be set on its call, and is sent.
 
 mod schema;
+mod sessions;
 mod streams;
 
 use super::wire::{Sent, on_tokio};
