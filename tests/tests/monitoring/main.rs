@@ -14,6 +14,7 @@ mod balanced;
 mod batches;
 mod bulk_writes;
 mod causal;
+mod change_tokens;
 mod changes;
 mod checks;
 mod clearing;
