@@ -28,6 +28,7 @@ mod events;
 mod forking;
 mod freeze;
 mod gridfs;
+mod index_lists;
 mod leaks;
 mod ledger;
 mod lifecycle;
