@@ -29,6 +29,7 @@ const URI: &str = "ONIONSKIN_FORK_URI";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Collection = onionskin_blocking::Collection<Document>;
+type Session = onionskin_blocking::ClientSession;
 
 fn main() {
     match env::var(URI) {
@@ -108,7 +109,31 @@ fn fork_with_client(uri: &str) {
     assert_eq!(own_bytes(new_id(&things)), own_bytes(made_here));
     assert_eq!(lost.load(Ordering::SeqCst), 0, "nothing happened here");
     drop(things);
-    client.shutdown().run();
+    if fork_with_sessions(&client).is_parent() {
+        client.shutdown().run();
+    }
+}
+
+/// Sessions prose 12 and 13: the parent of a fork uses its sessions again, and the child does not,
+/// whether the session ended before the fork or afterwards.
+fn fork_with_sessions(client: &Client) -> Forked {
+    let start = || -> Session { client.start_session().run().expect("a session") };
+    for ends_before_fork in [true, false] {
+        let session = start();
+        let id = session.id().clone();
+        let mut left = Some(session);
+        if ends_before_fork {
+            left = None;
+        }
+        let forked = forked();
+        drop(left);
+        let next = start();
+        assert_eq!(*next.id() == id, forked.is_parent(), "{ends_before_fork}");
+        if let Forked::Child = forked {
+            return forked;
+        }
+    }
+    Forked::Parent
 }
 
 enum Forked {
@@ -125,6 +150,12 @@ fn forked() -> Forked {
             assert_eq!(status, 0, "the child failed");
             Forked::Parent
         }
+    }
+}
+
+impl Forked {
+    const fn is_parent(&self) -> bool {
+        matches!(self, Self::Parent)
     }
 }
 

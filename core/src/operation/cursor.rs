@@ -278,6 +278,11 @@ impl Cursor {
         self.id != 0 && !self.is_failed
     }
 
+    /// True if [`end`](Self::end) has a `killCursors` to run.
+    pub(crate) const fn is_on_server(&self) -> bool {
+        self.id != 0
+    }
+
     /// True if every document of the current batch was read.
     #[inline]
     #[must_use]

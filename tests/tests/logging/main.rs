@@ -4,3 +4,4 @@ mod collector;
 mod json;
 mod ours;
 mod secrets;
+mod truncation;

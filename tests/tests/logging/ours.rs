@@ -30,9 +30,9 @@ use std::{
 };
 use tracing::Level;
 
-type Builder = onionskin_tokio::ClientBuilder<TokioRuntime>;
+pub(crate) type Builder = onionskin_tokio::ClientBuilder<TokioRuntime>;
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -40,7 +40,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-fn builder(uri: &str) -> Builder {
+pub(crate) fn builder(uri: &str) -> Builder {
     keep_callsites_enabled();
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri);
     // The defaults replace the options in environment variables.
@@ -49,7 +49,7 @@ fn builder(uri: &str) -> Builder {
         .log_options(LogOptions::default())
 }
 
-fn build(builder: Builder) -> Client {
+pub(crate) fn build(builder: Builder) -> Client {
     builder.build().expect("a client")
 }
 

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use onionskin_core::event::{CommandEvent, EventKind};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{Client, TokioRuntime};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The commands that a client has sent.
 #[derive(Clone, Default)]
@@ -54,15 +54,25 @@ impl Sent {
         })
     }
 
-    /// Returns a field of the last command with this name.
-    pub(super) fn field(&self, name: &str, field: &str) -> Option<Bson> {
-        // Listeners get events asynchronously, so the flush waits until the listener has got all of
-        // them.
+    /// Returns the number of commands with this name.
+    pub(super) fn count(&self, name: &str) -> usize {
+        let sent = self.flushed();
+        let named = sent.iter().filter(|command| command.contains_key(name));
+        named.count()
+    }
+
+    /// Returns the commands after the listener has got all of them.
+    fn flushed(&self) -> MutexGuard<'_, Vec<Document>> {
         let client = self.client.lock().expect("nobody panicked").clone();
         let client = client.expect("there is one");
         let runtime = tokio::runtime::Handle::current();
         tokio::task::block_in_place(|| runtime.block_on(client.flush_events()));
-        let sent = self.log.lock().expect("nobody panicked");
+        self.log.lock().expect("nobody panicked")
+    }
+
+    /// Returns a field of the last command with this name.
+    pub(super) fn field(&self, name: &str, field: &str) -> Option<Bson> {
+        let sent = self.flushed();
         let mut newest_first = sent.iter().rev();
         let command = newest_first.find(|command| command.contains_key(name));
         command.expect("it was sent").get(field).cloned()

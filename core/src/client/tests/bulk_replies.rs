@@ -126,3 +126,42 @@ fn errors_of_an_open_cursor_that_are_lost_are_no_fault_of_the_server() {
     assert_eq!((failure.write_errors.len(), cause), (1, None));
     assert_eq!(failure.write_concern_errors.len(), 1);
 }
+
+#[test]
+fn the_cursor_is_closed_before_the_error_of_its_get_more_is_raised() {
+    let first = rawdoc! {
+        "ok": 1, "nErrors": 0, "nInserted": 3,
+        "cursor": { "id": 5_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [
+            { "ok": 1, "idx": 0, "n": 1 },
+        ] },
+    };
+    let fault = |code: i32| rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
+    for (killed, codes) in [
+        (rawdoc! { "ok": 1, "cursorsKilled": [5_i64] }, vec![8]),
+        (fault(13), vec![8, 13]),
+    ] {
+        let mut world = World::new(URI, primary());
+        let mut runner = bulk_write(true);
+        let mut step = runner.start();
+        for (name, reply) in [
+            ("bulkWrite", &first),
+            ("getMore", &fault(8)),
+            ("killCursors", &killed),
+        ] {
+            let exchange = next_exchange(&mut world, &mut runner, step);
+            assert!(World::request(&exchange).contains_key(name));
+            step = answer(&mut world, &mut runner, exchange, reply);
+        }
+        let Step::Done(Err(error)) = step else {
+            panic!("the bulk write has failed: {step:?}");
+        };
+        let mut causes = Vec::new();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause.and_then(|cause| cause.downcast_ref::<Error>()) {
+            causes.extend(error.code());
+            cause = std::error::Error::source(error);
+        }
+        assert_eq!(causes, codes);
+        assert_eq!(world.client.snapshot().sessions_in_use, 0);
+    }
+}

@@ -198,3 +198,26 @@ fn a_preliminary_ping_with_a_refused_cluster_time_leaves_the_server_selectable()
     let mut servers = world.client.topology().servers.values();
     assert!(servers.all(|server| server.server_type == ServerType::Mongos));
 }
+
+/// Sessions prose 20: the cluster time is neither sent with checks of servers nor taken from their
+/// replies.
+#[test]
+fn checks_neither_send_nor_keep_cluster_times() {
+    let mut world = World::new("mongodb://a/", mongos());
+    ping_on(&mut world, "a", &at(10));
+    let later = Timestamp {
+        time: 20,
+        increment: 1,
+    };
+    let mut hello = mongos();
+    let field = bson::cstr!("$clusterTime");
+    hello.append(field, rawdoc! { "clusterTime": later });
+    world.hellos.insert(Address::tcp("a", 27017), hello);
+    world.messages.clear();
+    world.wait(Duration::from_secs(11));
+    assert!(!world.messages.is_empty());
+    for message in &world.messages {
+        assert!(!World::decoded(message).contains_key("$clusterTime"));
+    }
+    assert_eq!(sent_time(&world.begin_exchange(ping())), Some(10));
+}

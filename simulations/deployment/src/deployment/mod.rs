@@ -409,6 +409,7 @@ impl Deployment {
         if self.homes.contains_key(&connection) {
             return;
         }
+        self.inform_router(member);
         let home = self.clients_member(member);
         if home.is_some_and(|home| home.handle_connected(now, connection, arrival)) {
             self.homes.insert(connection, member);

@@ -344,6 +344,10 @@ pub struct Limits {
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
     /// the record that changed longest ago is removed. Default: 10,000.
     pub max_sessions: usize,
+    /// The timeout of sessions in hello replies, `logicalSessionTimeoutMinutes`. `None`: the
+    /// replies have no timeout, as those of `mongocryptd`, which means that the server does not
+    /// support sessions. Default: 30.
+    pub session_timeout_minutes: Option<i32>,
     /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
     /// the record that changed longest ago is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
@@ -380,6 +384,7 @@ impl Default for Limits {
             max_cursor_bytes: 512 * 1024 * 1024,
             max_data_bytes: 1 << 30,
             max_sessions: 10_000,
+            session_timeout_minutes: Some(30),
             max_session_bytes: 64 * 1024 * 1024,
             max_transactions: 500,
             max_transaction_bytes: 512 * 1024 * 1024,

@@ -68,6 +68,15 @@ impl Deployment {
         self.members.get_mut(member).filter(|_| reachable)
     }
 
+    /// Gives a router the times of the shard, if the deployment has routers.
+    pub(super) fn inform_router(&mut self, router: usize) {
+        let times = self.members.get(self.options.addresses.len());
+        let times = times.map(Member::shard_times);
+        if let (Some(times), Some(router)) = (times, self.clients_member(router)) {
+            router.note_first_times(times);
+        }
+    }
+
     /// Removes a client's connection and its connection to the shard. The cursors that end with the
     /// client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {

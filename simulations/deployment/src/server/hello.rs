@@ -168,12 +168,14 @@ impl Member {
             "maxMessageSizeBytes": number(limits.max_message_bytes),
             "maxWriteBatchSize": number(limits.max_write_batch),
             "localTime": DateTime::from_millis(wall),
-            "logicalSessionTimeoutMinutes": 30,
             "connectionId": self.connections.get(&conn).map_or(0, |c| c.number),
             "minWireVersion": self.options.version.min_wire,
             "maxWireVersion": self.options.version.max_wire,
             "readOnly": false,
         });
+        if let Some(minutes) = limits.session_timeout_minutes {
+            reply.insert("logicalSessionTimeoutMinutes", minutes);
+        }
         reply
     }
 

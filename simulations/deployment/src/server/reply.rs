@@ -64,7 +64,7 @@ impl Reply {
 
 /// The cluster times that a member of a replica set or a router adds to each reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(crate) struct Times {
     pub(super) operation: Timestamp,
     pub(super) cluster: Timestamp,
 }

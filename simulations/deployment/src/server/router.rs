@@ -193,6 +193,17 @@ impl Member {
         self.advance(now, conn);
     }
 
+    /// Returns the times of a reply of the shard itself.
+    pub(crate) fn shard_times(&self) -> Times {
+        Times::at(self.replica.last_time())
+    }
+
+    /// Gives a router the times of the shard, which it learns when it starts. Does nothing after a
+    /// reply of the shard.
+    pub(crate) fn note_first_times(&mut self, times: Times) {
+        self.routing.times.get_or_insert(times);
+    }
+
     fn note_times(&mut self, reply: &RawDocument) {
         let cluster = reply.get_document("$clusterTime");
         let cluster = cluster.and_then(|cluster| cluster.get_timestamp("clusterTime"));

@@ -6,6 +6,7 @@ use bson::doc;
 use onionskin_core::{
     options::{
         AuthMechanism, AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider,
+        Secret,
     },
     random::Seed,
 };
@@ -277,8 +278,8 @@ fn the_environment_is_not_cached_and_does_not_replace_the_cache() {
     });
 }
 
-/// AWS prose 8 and 9: a provider of the application authenticates, and precedes the environment
-/// (AUTH-101).
+/// AWS prose 8 and 9: a provider of the application authenticates, with and without a session
+/// token, and precedes the environment (AUTH-101).
 #[test]
 fn a_provider_precedes_the_environment() {
     let (options, identities) = with_identities();
@@ -286,23 +287,33 @@ fn a_provider_precedes_the_environment() {
         let identities = identities.clone();
         async move {
             identities.add(AwsIdentity::new("AKIDONE", "secret one"));
-            scene
-                .runtime
-                .set_variable("AWS_ACCESS_KEY_ID", Some("AKIDONE"));
-            scene
-                .runtime
-                .set_variable("AWS_SECRET_ACCESS_KEY", Some("wrong"));
-            let calls = Arc::new(AtomicUsize::new(0));
-            let inside = calls.clone();
-            let provider = AwsCredentialProvider::new(move || {
-                inside.fetch_add(1, Ordering::Relaxed);
-                async { Ok(AwsCredentials::new("AKIDONE", "secret one")) }
-            });
-            let credential = Credential::with_provider(CredentialProvider::Aws(provider));
-            let watched = scene.client_as("", credential);
-            watched.find().await.expect("a login");
-            assert_eq!(calls.load(Ordering::Relaxed), 1);
-            watched.end().await;
+            let mut temporary = AwsIdentity::new("ASIATWO", "secret two");
+            temporary.session_token = Some("session".to_owned());
+            identities.add(temporary);
+            let set = |name, value| scene.runtime.set_variable(name, value);
+            set("AWS_ACCESS_KEY_ID", Some("AKIDONE"));
+            set("AWS_SECRET_ACCESS_KEY", Some("wrong"));
+            let mut with_token = AwsCredentials::new("ASIATWO", "secret two");
+            with_token.session_token = Some(Secret::new("session"));
+            for (provided, is_known) in [
+                (AwsCredentials::new("AKIDONE", "secret one"), true),
+                (with_token, true),
+                (AwsCredentials::new("ASIATWO", "secret two"), false),
+            ] {
+                let calls = Arc::new(AtomicUsize::new(0));
+                let inside = calls.clone();
+                let provider = AwsCredentialProvider::new(move || {
+                    inside.fetch_add(1, Ordering::Relaxed);
+                    let provided = provided.clone();
+                    async move { Ok(provided) }
+                });
+                let credential = Credential::with_provider(CredentialProvider::Aws(provider));
+                let watched = scene.client_as("", credential);
+                assert_eq!(watched.find().await.is_ok(), is_known);
+                assert!(calls.load(Ordering::Relaxed) >= 1);
+                assert!(!is_known || calls.load(Ordering::Relaxed) == 1);
+                watched.end().await;
+            }
         }
     });
 }

@@ -1,14 +1,11 @@
 //! The prose tests of MONGODB-OIDC for the machine flow, and tests of tokens that expire.
-//!
-//! The session of prose test 4.5 is an implicit one here, because the client has no explicit
-//! sessions.
 
 use super::{Calls, LIFETIME, fail_once, issue, with_issuer};
 use crate::{
     event_log::command_name,
     scene::{Scene, Watched, play},
 };
-use bson::doc;
+use bson::{Document, doc};
 use onionskin_core::{
     error::Error,
     event::{CommandEvent, EventKind},
@@ -281,27 +278,40 @@ fn authentication_again_sends_sasl_start() {
     });
 }
 
-/// OIDC prose 4.5: an operation keeps its session when its connection authenticates again.
+/// OIDC prose 4.5: an operation keeps its session, explicit or implicit, when its connection
+/// authenticates again.
 #[test]
 fn an_operation_keeps_its_session_when_authentication_is_required_again() {
     let (options, issuer) = with_issuer();
     play([options], |scene| {
         let issuer = issuer.clone();
         async move {
-            let (calls, provider) = valid(&scene, &issuer);
-            let watched = scene.client_by(PROSE, provider);
-            fail_once(&scene, "find", doc! { "errorCode": 391 }).await;
-            watched.find().await.expect("another login");
-            assert_eq!(calls.count(), 2);
-            let sessions = watched.events.notes(|event| match &event.kind {
-                EventKind::Command(CommandEvent::Started { command, .. }) => {
-                    Some(command.get_document("lsid").expect("a session").to_owned())
-                }
-                _ => None,
-            });
-            assert_eq!(sessions.len(), 2, "{:?}", commands(&watched));
-            assert_eq!(sessions[0], sessions[1]);
-            watched.end().await;
+            for is_explicit in [true, false] {
+                let (calls, provider) = valid(&scene, &issuer);
+                let watched = scene.client_by(PROSE, provider);
+                fail_once(&scene, "find", doc! { "errorCode": 391 }).await;
+                let mut session = watched.client.start_session().await.expect("a session");
+                let things = watched.things();
+                let find = things.find_one(doc! {});
+                let found = match is_explicit {
+                    true => find.session(&mut session).await,
+                    false => find.await,
+                };
+                found.expect("another login");
+                assert_eq!(calls.count(), 2);
+                let sessions = watched.events.notes(|event| match &event.kind {
+                    EventKind::Command(CommandEvent::Started { command, .. }) => {
+                        Some(command.get_document("lsid").expect("a session").to_owned())
+                    }
+                    _ => None,
+                });
+                assert_eq!(sessions.len(), 2, "{:?}", commands(&watched));
+                assert_eq!(sessions[0], sessions[1]);
+                let sent = Document::try_from(&*sessions[0]).expect("BSON");
+                assert_eq!(sent == *session.id(), is_explicit);
+                session.end().await;
+                watched.end().await;
+            }
         }
     });
 }

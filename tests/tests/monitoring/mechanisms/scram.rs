@@ -47,8 +47,14 @@ fn is_refused(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Authentication { .. }) && error.code() == Some(18)
 }
 
+/// Returns the credential in a connection string.
+fn in_string(string: &str) -> Credential {
+    let parsed = uri::parse(string).expect("a connection string");
+    parsed.options.credential.expect("a credential")
+}
+
 /// SCRAM prose 1 to 3: users with one or both mechanisms, named mechanisms (AUTH-29) and
-/// negotiation (AUTH-30), and unknown users.
+/// negotiation (AUTH-30) in code and in connection strings, and unknown users.
 #[test]
 fn each_user_logs_in_with_its_mechanisms_and_no_other() {
     const ONE: &str = "SCRAM-SHA-1";
@@ -63,16 +69,21 @@ fn each_user_logs_in_with_its_mechanisms_and_no_other() {
                 Some(AuthMechanism::ScramSha1),
                 Some(AuthMechanism::ScramSha256),
             ] {
-                let result = log_in(&scene, credential(name, name, mechanism)).await;
-                match mechanism.map(AuthMechanism::name) {
-                    // With both mechanisms the negotiation chooses SCRAM-SHA-256.
-                    None => assert_eq!(result.ok().as_ref(), mechanisms.last(), "{name}"),
-                    Some(named) if mechanisms.contains(&named) => {
-                        assert_eq!(result.ok(), Some(named), "{name}");
-                    }
-                    Some(named) => {
-                        let error = result.expect_err("the user does not have the mechanism");
-                        assert!(is_refused(&error), "{name} {named}: {error}");
+                let named = mechanism.map(AuthMechanism::name);
+                let option = named.map_or_else(String::new, |m| format!("authMechanism={m}"));
+                let string = format!("mongodb://{name}:{name}@member0/admin?{option}");
+                for credential in [credential(name, name, mechanism), in_string(&string)] {
+                    let result = log_in(&scene, credential).await;
+                    match named {
+                        // With both mechanisms the negotiation chooses SCRAM-SHA-256.
+                        None => assert_eq!(result.ok().as_ref(), mechanisms.last(), "{name}"),
+                        Some(named) if mechanisms.contains(&named) => {
+                            assert_eq!(result.ok(), Some(named), "{name}");
+                        }
+                        Some(named) => {
+                            let error = result.expect_err("the user does not have the mechanism");
+                            assert!(is_refused(&error), "{name} {named}: {error}");
+                        }
                     }
                 }
             }
@@ -100,14 +111,7 @@ fn passwords_in_both_forms_of_saslprep_log_in() {
             ("\u{2168}", "I\u{ad}V", "%E2%85%A8:I%C2%ADV"),
         ] {
             let in_code = credential(name, password, None);
-            let string = format!("mongodb://{encoded}@member0/admin");
-            let parsed = uri::parse(&string).expect("a connection string");
-            let in_string = parsed
-                .options
-                .credential
-                .as_ref()
-                .expect("a credential")
-                .clone();
+            let in_string = in_string(&format!("mongodb://{encoded}@member0/admin"));
             for credential in [in_code, in_string] {
                 let result = log_in(&scene, credential).await;
                 assert_eq!(result.ok(), Some("SCRAM-SHA-256"), "{encoded}");

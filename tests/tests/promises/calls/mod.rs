@@ -2,6 +2,7 @@
 
 mod files;
 mod schema;
+mod sessions;
 mod streams;
 
 use super::wire::{Sent, on_tokio};

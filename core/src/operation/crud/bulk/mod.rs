@@ -41,6 +41,10 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 /// write concern error ends neither. Any other error ends the bulk write. All errors are raised
 /// together, with the results of the operations that succeeded.
 ///
+/// If the server reports an error other than a timeout while a cursor is open, the program closes
+/// the cursor and waits for the reply before it ends (Bulk Write Specification, *Top-Level
+/// Errors*).
+///
 /// A command is retried as a write only if none of its operations can affect several documents
 /// ([RW-8]). Each command has its own transaction number ([RW-19]).
 ///
@@ -63,6 +67,8 @@ pub struct BulkWrite<O> {
     batch: Portion,
     /// The results of the current batch; `None` before its reply.
     cursor: Option<Cursor>,
+    /// The error that ended the bulk write, while the `killCursors` of the open cursor runs.
+    closing: Option<Error>,
     /// A reply with a write concern error, until it is known that its command is not retried.
     held: Option<Held<FirstResults>>,
     /// The number of failed operations in the current batch, as its reply states it. After the
@@ -127,6 +133,7 @@ impl<O> BulkWrite<O> {
             done: Portion::default(),
             batch: Portion::default(),
             cursor: None,
+            closing: None,
             held: None,
             batch_errors: 0,
             labels: Labels::default(),
@@ -243,6 +250,25 @@ impl<O> BulkWrite<O> {
 }
 
 impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
+    /// Ends the bulk write because of an error. If the cursor is open on the server and the server
+    /// can be reached in time, closes the cursor first.
+    fn fail(&mut self, cause: Error) -> Step<O> {
+        let is_reply = matches!(
+            cause.kind(),
+            ErrorKind::Command(_) | ErrorKind::InvalidResponse { .. }
+        );
+        if is_reply
+            && !cause.is_timeout()
+            && let Some(cursor) = &mut self.cursor
+            && cursor.is_on_server()
+            && let Ok(kill) = cursor.end()
+        {
+            self.closing = Some(cause);
+            return Step::Run(kill);
+        }
+        self.finish(Some(cause))
+    }
+
     fn finish(&mut self, cause: Option<Error>) -> Step<O> {
         Step::Done(match self.failure(cause) {
             Some(error) => Err(error),
@@ -261,7 +287,7 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
         self.batch = Portion::default();
         match self.command() {
             Ok(command) => Step::Run(command),
-            Err(error) => self.finish(Some(error)),
+            Err(error) => self.fail(error),
         }
     }
 
@@ -278,7 +304,7 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
             };
             if let Err(error) = noted {
                 self.end_batch();
-                return self.finish(Some(error));
+                return self.fail(error);
             }
         }
         match self.cursor.as_mut().map(Cursor::start) {
@@ -289,9 +315,9 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
         self.end_batch();
         match is_complete || self.is_spent {
             true => self.next_step(),
-            false => self.finish(Some(Error::protocol(
+            false => self.fail(Error::protocol(
                 "the results of the bulk write have fewer errors than operations have failed",
-            ))),
+            )),
         }
     }
 
@@ -321,10 +347,13 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<O> {
+        if let Some(cause) = self.closing.take() {
+            return self.finish(Some(cause));
+        }
         if let Some(cursor) = &mut self.cursor {
             if let Step::Done(Err(error)) = cursor.handle_reply(exchange) {
                 self.end_batch();
-                return self.finish(Some(error));
+                return self.fail(error);
             }
             return self.read_results();
         }
@@ -337,13 +366,13 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         };
         match Counts::of(reply) {
             Ok(counts) => self.add(counts),
-            Err(error) => return self.finish(Some(error)),
+            Err(error) => return self.fail(error),
         }
         match self.open(exchange) {
             Ok(()) => self.read_results(),
             Err(error) => {
                 self.end_batch();
-                self.finish(Some(error))
+                self.fail(error)
             }
         }
     }
@@ -352,6 +381,9 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     /// command is not retried; the results of an open cursor after the first batch are lost if it
     /// might be, because a retry returns them again.
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
+        if self.closing.is_some() {
+            return;
+        }
         let operations = self.batch.documents;
         let is_kept = Held::keep(&mut self.held, exchange, |reply| {
             FirstResults::of(reply, operations)
@@ -377,6 +409,13 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
+        if let Some(cause) = self.closing.take() {
+            // The error of the `killCursors` is not ignored either.
+            return self.finish(Some(match std::error::Error::source(&cause) {
+                Some(_) => cause,
+                None => cause.with_cause(error),
+            }));
+        }
         match (error.kind(), self.held.take()) {
             (ErrorKind::InsertMany(_), Some(held)) => {
                 // The errors of further operations may be lost.
@@ -386,7 +425,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
                     Ok(()) => self.read_results(),
                     Err(error) => {
                         self.end_batch();
-                        self.finish(Some(error))
+                        self.fail(error)
                     }
                 }
             }
@@ -401,7 +440,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
                 if was_executed || self.cursor.is_some() {
                     self.end_batch();
                 }
-                self.finish(Some(error))
+                self.fail(error)
             }
         }
     }

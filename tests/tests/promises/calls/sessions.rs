@@ -1,0 +1,238 @@
+//! The sessions of calls: each call can run in a session of the application, and in a causally
+//! consistent session each read and write has its place in the order of the session.
+
+use super::rows;
+use crate::wire::{Sent, on_tokio};
+use bson::{Bson, Document, doc};
+use onionskin_deployment::deployment::ServerVersion;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tokio::{
+    Client, ClientSession, Collection, Database,
+    options::{DeleteOneModel, IndexModel, InsertOneModel, SearchIndexModel},
+};
+use std::collections::BTreeSet;
+
+/// Passes each call to the macro `$each`: `read` for a command with a read concern, `write` for one
+/// with a write concern and `other` for the rest, the struct of the call, the command that the call
+/// sends, and the call of a handle in the stage.
+macro_rules! all_calls {
+    ($each:ident $stage:ident) => {
+        $each!($stage write InsertOne "insert": things.insert_one(doc! {}));
+        $each!($stage write InsertMany "insert": things.insert_many([doc! {}]));
+        $each!($stage write CollectionBulkWrite "delete": things.bulk_write([delete()]));
+        $each!($stage write Update "update": things.update_one(doc! {}, set()));
+        $each!($stage write Update "update": things.update_many(doc! {}, set()));
+        $each!($stage write Replace "update": things.replace_one(doc! {}, doc! {}));
+        $each!($stage write Delete "delete": things.delete_one(doc! {}));
+        $each!($stage write Delete "delete": things.delete_many(doc! {}));
+        $each!($stage write FindOneAndDelete "findAndModify": things.find_one_and_delete(doc! {}));
+        $each!($stage write FindOneAndReplace "findAndModify":
+            things.find_one_and_replace(doc! {}, doc! {}));
+        $each!($stage write FindOneAndUpdate "findAndModify":
+            things.find_one_and_update(doc! {}, set()));
+        $each!($stage write BulkWrite "bulkWrite": client.bulk_write([insert(&$stage.things)]));
+        $each!($stage write Aggregate "aggregate": things.aggregate([doc! { "$out": "others" }]));
+        $each!($stage read Aggregate "aggregate": things.aggregate([]));
+        $each!($stage read Aggregate "aggregate":
+            database.aggregate([doc! { "$documents": [{ "a": 1 }] }]));
+        $each!($stage read Find "find": things.find(doc! {}));
+        $each!($stage read FindOne "find": things.find_one(doc! {}));
+        $each!($stage read CountDocuments "aggregate": things.count_documents(doc! {}));
+        $each!($stage read EstimatedDocumentCount "count": things.estimated_document_count());
+        $each!($stage read Distinct "distinct": things.distinct("a", doc! {}));
+        $each!($stage read Watch "aggregate": things.watch());
+        $each!($stage read Watch "aggregate": database.watch());
+        $each!($stage read Watch "aggregate": client.watch());
+        $each!($stage write CreateIndex "createIndexes": things.create_index(index("a")));
+        $each!($stage write CreateIndex "createIndexes": things.create_indexes([index("b")]));
+        $each!($stage other ListIndexes "listIndexes": things.list_indexes());
+        $each!($stage other ListIndexes "listIndexes": things.list_index_names());
+        $each!($stage write DropIndex "dropIndexes": things.drop_index("a_1"));
+        $each!($stage write DropIndex "dropIndexes": things.drop_indexes());
+        $each!($stage other CreateSearchIndex "createSearchIndexes":
+            things.create_search_index(search_index()));
+        $each!($stage other CreateSearchIndex "createSearchIndexes":
+            things.create_search_indexes([search_index()]));
+        $each!($stage other UpdateSearchIndex "updateSearchIndex":
+            things.update_search_index("a", doc! {}));
+        $each!($stage other DropSearchIndex "dropSearchIndex": things.drop_search_index("a"));
+        $each!($stage other ListSearchIndexes "aggregate": things.list_search_indexes());
+        $each!($stage write CreateCollection "create": database.create_collection("more"));
+        $each!($stage other ListCollections "listCollections": database.list_collections());
+        $each!($stage other ListCollections "listCollections": database.list_collection_names());
+        $each!($stage other RunCommand "ping": database.run_command(doc! { "ping": 1 }));
+        $each!($stage other RunCursorCommand "listCollections":
+            database.run_cursor_command(doc! { "listCollections": 1 }));
+        $each!($stage other ListDatabases "listDatabases": client.list_databases());
+        $each!($stage other ListDatabases "listDatabases": client.list_database_names());
+        $each!($stage write RenameCollection "renameCollection": things.rename("others"));
+        $each!($stage write DropCollection "drop": things.drop());
+        $each!($stage write DropDatabase "dropDatabase": database.drop());
+    };
+}
+
+/// A client, and the handles and sessions with which the calls are made.
+struct Stage {
+    deployment: Embedded,
+    sent: Sent,
+    client: Client,
+    database: Database,
+    things: Collection<Document>,
+    /// A session of the client.
+    own: ClientSession,
+    /// A session of another client.
+    foreign: ClientSession,
+    /// The structs of the calls so far.
+    seen: BTreeSet<String>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let mut options = ServeOptions::sharded(1);
+        options.version = ServerVersion::named("8.2").expect("a release");
+        let deployment = Embedded::start(options).expect("a deployment");
+        let foreign = Sent::default().client(&deployment, "");
+        let sent = Sent::default();
+        let client = sent.client(&deployment, "");
+        let database = client.database("promises");
+        Self {
+            deployment,
+            sent,
+            own: client.start_session().await.expect("a session"),
+            foreign: foreign.start_session().await.expect("a session"),
+            things: database.collection("things"),
+            database,
+            client,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// Asserts that the calls were all that have options.
+    fn assert_complete(&self) {
+        let rows = rows();
+        let calls = rows.iter().filter_map(|row| row.split("::").next());
+        let calls: BTreeSet<String> = calls.map(str::to_owned).collect();
+        assert_eq!(self.seen, calls);
+    }
+
+    async fn end(self) {
+        let foreign = self.foreign.client().clone();
+        drop((self.own, self.foreign, self.things, self.database));
+        foreign.shutdown().await;
+        self.client.shutdown().await;
+        drop(self.deployment);
+    }
+
+    /// Returns the time after which the last command with this name reads or writes.
+    fn after(&self, name: &str) -> Option<Bson> {
+        self.sent.path(name, "readConcern.afterClusterTime")
+    }
+}
+
+fn set() -> Document {
+    doc! { "$set": { "a": 1 } }
+}
+
+fn delete() -> DeleteOneModel {
+    DeleteOneModel::builder().build()
+}
+
+fn insert(into: &Collection<Document>) -> InsertOneModel {
+    let model = InsertOneModel::builder().namespace(into.namespace());
+    model.document(doc! {}).build()
+}
+
+fn search_index() -> SearchIndexModel {
+    SearchIndexModel::builder().build()
+}
+
+fn index(key: &str) -> IndexModel {
+    IndexModel::builder().keys(doc! { key: 1 }).build()
+}
+
+/// Sessions prose 4 and 5: each call sends the id of its session, or that of an implicit session.
+/// It refuses the session of another client, and sends nothing then.
+#[test]
+fn every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one() {
+    macro_rules! check {
+        ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {
+            let case = stringify!($($build)+);
+            $stage.seen.insert(stringify!($call).to_owned());
+            let own = Some(Bson::from($stage.own.id().clone()));
+            drop($stage.$($build)+.session(&mut $stage.own).await);
+            assert_eq!($stage.sent.field($command, "lsid"), own, "{case}");
+            drop($stage.$($build)+.await);
+            let implicit = $stage.sent.field($command, "lsid");
+            assert!(implicit.is_some() && implicit != own, "{case}");
+            let before = $stage.sent.count($command);
+            let refused = $stage.$($build)+.session(&mut $stage.foreign).await;
+            let error = refused.map(drop).expect_err(case).to_string();
+            assert!(error.contains("another client"), "{case}: {error}");
+            assert_eq!($stage.sent.count($command), before, "{case}");
+        };
+    }
+
+    on_tokio(async {
+        let mut stage = Stage::new().await;
+        all_calls!(check stage);
+        stage.assert_complete();
+        stage.end().await;
+    });
+}
+
+/// Causal prose 4: a read after a `find_one` of the same session reads after the time of the
+/// `find_one`.
+#[test]
+fn every_read_of_a_causal_session_follows_the_read_before_it() {
+    macro_rules! check {
+        ($stage:ident read $call:ident $command:literal: $($build:tt)+) => {
+            let find = $stage.things.find_one(doc! {}).session(&mut $stage.own);
+            find.await.expect("a reply");
+            let time = $stage.own.operation_time().map(Bson::from);
+            assert!(time.is_some());
+            drop($stage.$($build)+.session(&mut $stage.own).await);
+            assert_eq!($stage.after($command), time, stringify!($call));
+        };
+        ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
+    }
+
+    on_tokio(async {
+        let mut stage = Stage::new().await;
+        all_calls!(check stage);
+        stage.end().await;
+    });
+}
+
+/// Causal prose 5: a `find_one` after a write of the same session reads after the time of the
+/// write, also if the write has failed.
+#[test]
+fn a_read_of_a_causal_session_follows_every_write_before_it() {
+    macro_rules! check {
+        ($stage:ident write $call:ident $command:literal: $($build:tt)+) => {
+            drop($stage.$($build)+.session(&mut $stage.own).await);
+            let time = $stage.own.operation_time().map(Bson::from);
+            assert!(time.is_some());
+            let find = $stage.things.find_one(doc! {}).session(&mut $stage.own);
+            find.await.expect("a reply");
+            assert_eq!($stage.after("find"), time, stringify!($call));
+        };
+        ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
+    }
+
+    on_tokio(async {
+        let mut stage = Stage::new().await;
+        all_calls!(check stage);
+        // The server refuses the second one of two equal keys.
+        for fails in [false, true] {
+            let insert = stage.things.insert_one(doc! { "_id": 1 });
+            let result = insert.session(&mut stage.own).await;
+            assert_eq!(result.is_err(), fails);
+            let time = stage.own.operation_time().map(Bson::from);
+            let find = stage.things.find_one(doc! {}).session(&mut stage.own);
+            find.await.expect("a reply");
+            assert!(time.is_some());
+            assert_eq!(stage.after("find"), time);
+        }
+        stage.end().await;
+    });
+}
