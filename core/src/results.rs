@@ -31,7 +31,9 @@ pub struct InsertManyResult {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UpdateResult {
-    /// The number of documents that matched the filter, without an upserted one.
+    /// The number of documents that matched the filter, without an upserted one. With an upserted
+    /// one in a [`VerboseBulkWriteResult`], as the server counts there (CRUD unified tests,
+    /// *client-bulkWrite-results*).
     pub matched_count: u64,
     /// The number of documents that were changed.
     pub modified_count: u64,

@@ -1,7 +1,11 @@
-//! Runs of the simulated world with transactions, change streams and files, over many seeds.
+//! Runs of the simulated world with transactions, change streams, files and all other operations,
+//! over many seeds.
 
 use onionskin_simulations::simulate::isolation;
-use onionskin_worlds::world::{Report, Way, WorldOptions, run_seed, runtime::Achieved};
+use onionskin_worlds::world::{
+    Report, Way, WorldOptions, run_seed,
+    runtime::{Achieved, CALLS},
+};
 use std::env;
 
 /// The number of seeds, unless an environment variable says otherwise.
@@ -30,14 +34,15 @@ fn run(seed: u64, options: WorldOptions) -> Report {
 }
 
 #[test]
-fn transactions_streams_and_files_keep_their_promises_under_faults() {
+fn transactions_streams_files_and_notes_keep_their_promises_under_faults() {
     let (first, count) = (number(SEED), number(SEEDS));
     let is_one = first.is_some() && count.is_none();
     let (first, count) = match is_one {
         true => (first.unwrap_or(0), 1),
         false => (first.unwrap_or(0), count.unwrap_or(COUNT)),
     };
-    let mut achieved = [0; 4];
+    let mut achieved = [0; 5];
+    let mut all_calls = [0; CALLS];
     for seed in first..first + count {
         let mut options = WorldOptions::drawn(seed);
         options.keep_trace = is_one;
@@ -51,15 +56,22 @@ fn transactions_streams_and_files_keep_their_promises_under_faults() {
             transfers,
             events,
             files,
+            calls,
+            notes,
         } = report.achieved;
-        let counts = [transactions, transfers, events, files];
+        let counts = [transactions, transfers, events, files, notes];
         achieved
             .iter_mut()
             .zip(counts)
             .for_each(|(all, count)| *all += count);
+        let pairs = all_calls.iter_mut().zip(calls);
+        pairs.for_each(|(all, count)| *all += count);
     }
     let is_enough = achieved.iter().all(|count| *count > 50);
+    eprintln!("{achieved:?}, {all_calls:?}");
     assert!(count < COUNT || is_enough, "only {achieved:?}");
+    let has_all = all_calls.iter().all(|count| *count > 4);
+    assert!(count < COUNT || has_all, "only {all_calls:?}");
 }
 
 #[test]

@@ -93,8 +93,9 @@ pub enum Workload {
     #[default]
     Marks,
     /// Callers run transactions on shared lists and accounts, follow the lists by change streams,
-    /// and keep files in GridFS. A standalone has no transactions, and a run of the core alone has
-    /// no sessions, so that neither can have this workload.
+    /// keep files in GridFS, and write and read notes with all other operations. A standalone has
+    /// no transactions, and a run of the core alone has no sessions, so that neither can have this
+    /// workload.
     Applications,
 }
 

@@ -11,7 +11,7 @@ use onionskin_core::{
     uri,
 };
 use onionskin_deployment::{
-    deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User},
+    deployment::{Deployment, DeploymentOptions, NetworkOptions, ServerVersion, Shape, User},
     socks5::Socks5Server,
 };
 use std::fmt;
@@ -59,10 +59,26 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         set.heartbeat_interval = options.election_timeout / 5;
     }
     wanted.compression.replies = options.compressed_replies;
+    wanted.version = version(options, seed);
     if options.authentication {
         wanted.users = vec![User::new(USER.0, USER.1)];
     }
     Deployment::new(wanted, &seed.split("deployment")).map_err(|error| impossible(&error))
+}
+
+/// Returns the release of the servers. For applications, it is drawn whether they have the command
+/// `bulkWrite`.
+fn version(options: &WorldOptions, seed: &Seed) -> ServerVersion {
+    match has_bulk_write(options, seed) {
+        true => ServerVersion::named("8.0").unwrap_or_default(),
+        false => ServerVersion::default(),
+    }
+}
+
+/// True if the servers have the command `bulkWrite`.
+pub(super) fn has_bulk_write(options: &WorldOptions, seed: &Seed) -> bool {
+    let is_drawn = options.workload == Workload::Applications;
+    is_drawn && seed.split("version").random().chance(1, 2)
 }
 
 /// Returns the host name of a member.

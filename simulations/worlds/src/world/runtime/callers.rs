@@ -125,6 +125,7 @@ impl World {
         let clients = self.clients.clone();
         let group = Group::default();
         let heals = Instant::ZERO + self.options.safety;
+        let has_bulk_write = setup::has_bulk_write(&self.options, &self.seed);
         for (number, client) in clients.iter().enumerate() {
             for task in 0..self.options.tasks {
                 match self.options.workload {
@@ -154,6 +155,7 @@ impl World {
                             late_from,
                             closes: self.closing_of(number),
                             late_steps: 0,
+                            has_bulk_write,
                         };
                         group.spawn(&runtime, caller.run(task));
                     }

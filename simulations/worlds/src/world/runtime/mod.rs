@@ -19,7 +19,7 @@ mod polling;
 mod socks5_proxy;
 mod stream;
 
-pub use applications::{Achieved, ListHistory};
+pub use applications::{Achieved, CALLS, ListHistory};
 pub use callers::run_world;
 pub use cutter::Cut;
 pub use datagram::{DatagramId, SimDatagrams};

@@ -1,5 +1,5 @@
 //! Callers that use a client as applications do: transactions on lists and on accounts, a change
-//! stream that follows the lists, and files in GridFS.
+//! stream that follows the lists, files in GridFS, and notes, which use all other operations.
 //!
 //! Each kind keeps what it has seen in the [`Records`] of the run, and compares that with the data
 //! at the end.
@@ -8,8 +8,10 @@ mod bank;
 mod files;
 mod follower;
 mod lists;
+mod notes;
 
 pub use lists::ListHistory;
+pub use notes::CALLS;
 
 use super::{SimRuntime, polling::polled};
 use crate::world::{
@@ -34,13 +36,18 @@ const LATE_STEPS: u32 = 4;
 const LATE_LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of callers. Each client has them in this order.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Lists,
+    Kind::Notes,
     Kind::Follower,
     Kind::Bank,
     Kind::Lists,
     Kind::Files,
 ];
+
+/// The number of kinds by which each client begins later than the one before it, because many
+/// clients have few callers.
+const SHIFT: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -48,6 +55,7 @@ enum Kind {
     Follower,
     Bank,
     Files,
+    Notes,
 }
 
 /// The effects and observations of the applications of a run.
@@ -57,6 +65,7 @@ pub(in crate::world) struct Records {
     followers: Vec<follower::Seen>,
     bank: bank::Bank,
     files: files::Files,
+    notes: notes::Notes,
     pub(in crate::world) tally: Tally,
     /// The number of callers that can still change lists.
     writers: usize,
@@ -75,7 +84,8 @@ impl Records {
             .check(&lists)
             .and_then(|()| self.followers.iter().try_for_each(|s| s.check(&lists)))
             .and_then(|()| self.bank.check_end(&documents(bank::COLLECTION)))
-            .and_then(|()| self.files.check(documents));
+            .and_then(|()| self.files.check(documents))
+            .and_then(|()| self.notes.check(documents));
         self.lists.finish(now, lists);
         checked.map_err(|what| Failure::new(FailureKind::Correctness, now, what))
     }
@@ -87,6 +97,8 @@ impl Records {
             transfers: self.bank.transfers,
             events: self.followers.iter().map(follower::Seen::events).sum(),
             files: self.files.stored(),
+            calls: self.notes.calls,
+            notes: self.notes.seen,
         }
     }
 }
@@ -103,6 +115,10 @@ pub struct Achieved {
     pub events: usize,
     /// The number of stored files.
     pub files: usize,
+    /// How often each of the calls succeeded with which notes are written and read.
+    pub calls: [usize; CALLS],
+    /// The number of notes that were read and compared with the present ones.
+    pub notes: usize,
 }
 
 /// A caller.
@@ -121,9 +137,12 @@ pub(super) struct Application {
     pub(super) closes: Option<Instant>,
     /// The number of steps that began after the time of grace.
     pub(super) late_steps: u32,
+    /// True if the servers have the command `bulkWrite`.
+    pub(super) has_bulk_write: bool,
 }
 
 /// The reason why a step has no result.
+#[derive(Debug)]
 enum Left {
     /// The caller abandoned it.
     Abandoned,
@@ -137,7 +156,7 @@ impl Application {
     /// Runs the caller with this number among those of its client.
     pub(super) async fn run(self, task: usize) {
         let runtime = self.runtime.clone();
-        let kind = KINDS[task % KINDS.len()];
+        let kind = KINDS[(task + self.number * SHIFT) % KINDS.len()];
         let writes = matches!(kind, Kind::Lists);
         runtime.shared.lock().applications.writers += usize::from(writes);
         match kind {
@@ -145,6 +164,7 @@ impl Application {
             Kind::Follower => self.follow().await,
             Kind::Bank => self.transfer().await,
             Kind::Files => self.keep_files().await,
+            Kind::Notes => self.keep_notes(task).await,
         }
         runtime.shared.lock().applications.writers -= usize::from(writes);
     }
