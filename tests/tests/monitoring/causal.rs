@@ -66,7 +66,7 @@ fn the_first_reply_sets_the_operation_time_of_a_session() {
                 let time = last_time(&watched);
                 assert!(time.is_some(), "{case}");
                 assert_eq!(session.operation_time(), time, "{case}");
-                session.end().await;
+                session.end().await.expect("ended");
             }
         }
         watched.end().await;
@@ -95,7 +95,7 @@ fn a_standalone_gets_no_cluster_times() {
             assert!(!command.contains_key("readConcern"), "{command}");
             assert!(!command.contains_key("$clusterTime"), "{command}");
         }
-        session.end().await;
+        session.end().await.expect("ended");
         watched.end().await;
     });
 }

@@ -107,7 +107,7 @@ fn a_stream_without_a_starting_token_has_none_before_its_first_event() {
         assert_eq!(key(stream.next().await), 2);
         assert_eq!(token(&stream), post_batch_token(&watched));
         assert!(sent(&watched, "getMore").is_empty());
-        session.end().await;
+        session.end().await.expect("ended");
         drop(stream);
         watched.end().await;
     });

@@ -46,13 +46,13 @@ fn the_session_that_ended_last_is_used_first() {
         let (a, b) = (session(&watched).await, session(&watched).await);
         let (id_of_a, id_of_b) = (a.id().clone(), b.id().clone());
         assert_ne!(id_of_a, id_of_b);
-        a.end().await;
-        b.end().await;
+        a.end().await.expect("ended");
+        b.end().await.expect("ended");
         let first = session(&watched).await;
         let second = session(&watched).await;
         assert_eq!((first.id(), second.id()), (&id_of_b, &id_of_a));
-        first.end().await;
-        second.end().await;
+        first.end().await.expect("ended");
+        second.end().await.expect("ended");
         watched.end().await;
     });
 }
@@ -296,7 +296,7 @@ fn a_server_without_sessions_refuses_the_sessions_of_the_application() {
             .events
             .notes_since(mark, crate::event_log::command_name);
         assert!(commands.is_empty(), "{commands:?}");
-        session.end().await;
+        session.end().await.expect("ended");
         assert_eq!(watched.find().await, Ok(None));
         watched.end().await;
     });
@@ -347,7 +347,7 @@ fn a_check_does_not_advance_the_cluster_time() {
         assert_eq!(times(&one, false).pop().flatten(), Some(time));
         drop(admin);
         one.client.shutdown().await;
-        other.end().await;
+        other.end().await.expect("ended");
     });
 }
 

@@ -74,7 +74,7 @@ fn results_of_several_batches_are_fetched_in_a_transaction() {
             assert_eq!(fetch.command.get(field), command.get(field), "{field}");
         }
         session.commit_transaction().await.expect("it is committed");
-        session.end().await;
+        session.end().await.expect("ended");
         let stored = collection(&watched).count_documents(doc! {}).await;
         assert_eq!(stored, Ok(2));
         watched.end().await;

@@ -309,7 +309,7 @@ fn an_operation_keeps_its_session_when_authentication_is_required_again() {
                 assert_eq!(sessions[0], sessions[1]);
                 let sent = Document::try_from(&*sessions[0]).expect("BSON");
                 assert_eq!(sent == *session.id(), is_explicit);
-                session.end().await;
+                session.end().await.expect("ended");
                 watched.end().await;
             }
         }
