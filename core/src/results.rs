@@ -2,10 +2,10 @@
 
 use bson::Bson;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// The result of an insert of one document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InsertOneResult {
@@ -16,7 +16,7 @@ pub struct InsertOneResult {
 }
 
 /// The result of an insert of several documents.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InsertManyResult {
@@ -27,7 +27,7 @@ pub struct InsertManyResult {
 }
 
 /// The result of an update.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UpdateResult {
@@ -44,7 +44,7 @@ pub struct UpdateResult {
 }
 
 /// The result of a delete.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DeleteResult {
@@ -78,7 +78,7 @@ impl InsertManyResult {
 }
 
 /// The sums of a bulk write (Bulk Write Specification, *Result*).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SummaryBulkWriteResult {
@@ -113,7 +113,7 @@ pub struct VerboseBulkWriteResult {
 }
 
 /// The result of the bulk write of a collection (CRUD, *Write Results*).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct BulkWriteResult {
@@ -142,9 +142,9 @@ impl From<VerboseBulkWriteResult> for SummaryBulkWriteResult {
     }
 }
 
-/// Declares whether the write of each of these results was acknowledged.
+/// Declares for each of these results, with its public fields, whether its write was acknowledged.
 macro_rules! acknowledged {
-    ($($result:ty),*) => {$(
+    ($($result:ident { $($field:ident),* })*) => {$(
         impl $result {
             /// False if the write concern was unacknowledged (`w: 0`). Then the server sent no
             /// reply: the counts are zero, and the write may have had no effect (CRUD, *Write
@@ -154,12 +154,34 @@ macro_rules! acknowledged {
                 !self.unacknowledged
             }
         }
+
+        /// Shows the public fields, and whether the write was unacknowledged if it was.
+        impl fmt::Debug for $result {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let Self { $($field,)* unacknowledged } = self;
+                let mut shown = f.debug_struct(stringify!($result));
+                $(shown.field(stringify!($field), $field);)*
+                if *unacknowledged {
+                    shown.field("is_acknowledged", &false);
+                }
+                shown.finish()
+            }
+        }
     )*};
 }
 
 acknowledged! {
-    InsertOneResult, InsertManyResult, UpdateResult, DeleteResult, SummaryBulkWriteResult,
-    BulkWriteResult
+    InsertOneResult { inserted_id }
+    InsertManyResult { inserted_ids }
+    UpdateResult { matched_count, modified_count, upserted_id }
+    DeleteResult { deleted_count }
+    SummaryBulkWriteResult {
+        inserted_count, matched_count, modified_count, upserted_count, deleted_count
+    }
+    BulkWriteResult {
+        inserted_count, inserted_ids, matched_count, modified_count, deleted_count, upserted_count,
+        upserted_ids
+    }
 }
 
 impl VerboseBulkWriteResult {

@@ -240,8 +240,8 @@ impl<R: Runtime> ClientSession<R> {
         inner.core.advance_operation_time(self.session, to);
     }
 
-    /// Ends the session. If a transaction is in progress, aborts it first. Dropping the session does
-    /// the same in the background.
+    /// Ends the session. If a transaction is in progress, aborts it first. Dropping the session
+    /// does the same in the background.
     ///
     /// # Errors
     ///

@@ -125,8 +125,8 @@ impl Error {
 
     /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
     /// with the command. So a failed server selection counts if the operation
-    /// [waited](Self::waited) for a server, and a bulk write or the abort of an upload if a deadline
-    /// ended it early.
+    /// [waited](Self::waited) for a server, and a bulk write or the abort of an upload if a
+    /// deadline ended it early.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         let error = self.innermost();

@@ -29,8 +29,8 @@ impl Operation {
 
     /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
     /// round trip time of the server (SEL-59). Without a deadline, for a cursor that is limited
-    /// per iteration, and for mongocryptd, there is none. In a `getMore` it is the time that the cursor awaits new
-    /// documents, if that is shorter.
+    /// per iteration, and for mongocryptd, there is none. In a `getMore` it is the time that the
+    /// cursor awaits new documents, if that is shorter.
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.

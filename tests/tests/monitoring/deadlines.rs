@@ -52,8 +52,8 @@ fn timed_out(error: std::io::Error) -> bool {
     error.is_timeout()
 }
 
-/// CSOT prose 5, "Tailable cursors". All times are ten times as long as in the text, so that a round
-/// trip is short beside them, as in the next test.
+/// CSOT prose 5, "Tailable cursors". All times are ten times as long as in the text, so that a
+/// round trip is short beside them, as in the next test.
 #[test]
 fn a_tailable_cursor_sends_get_more_until_its_time_limit() {
     play(any_topology(), |scene| async move {

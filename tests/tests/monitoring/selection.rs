@@ -247,8 +247,8 @@ fn the_read_preference_of_an_operation_overrides_that_of_the_client() {
     });
 }
 
-/// Commands of the primary do not inherit a read preference (SEL-30, SEL-31). Those of any member do
-/// (SEL-32). On a direct connection, lists come from any member.
+/// Commands of the primary do not inherit a read preference (SEL-30, SEL-31). Those of any member
+/// do (SEL-32). On a direct connection, lists come from any member.
 #[test]
 fn a_helper_inherits_the_read_preference_if_any_member_can_run_its_command() {
     play([replica_set()], |scene| async move {

@@ -28,13 +28,13 @@ pub(super) struct Sent {
 /// The knowledge of the outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It was executed once, with this answer if that is known.
+    /// Executed once, with this answer if that is known.
     Executed(Option<Answer>),
-    /// It was executed at the time of the call or not at all.
+    /// Executed at the time of the call or not at all.
     Perhaps,
-    /// It never has an effect.
+    /// Never executed.
     Nothing,
-    /// It has an effect once, now or later, or never.
+    /// Executed once, now or later, or never.
     Unknown,
 }
 

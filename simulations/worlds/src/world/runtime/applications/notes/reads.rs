@@ -29,7 +29,7 @@ struct Question<'a> {
     session: Option<&'a mut ClientSession<SimRuntime>>,
 }
 
-/// What a call found.
+/// The result of a read.
 #[derive(Debug)]
 enum Found {
     /// The documents with `_id`s up to this one.
