@@ -268,7 +268,7 @@ fn a_time_limit_bounds_all_commands_of_a_bulk_write_together() {
     play_with_one_seed([bulk_server()], |scene| async move {
         block(&scene, doc! { "times": 2 }, "bulkWrite", 1_010).await;
         let watched = scene.client("timeoutMS=2000");
-        let limits = scene.options.limits.clone();
+        let limits = scene.options.limits;
         let document = doc! { "a": "b".repeat(limits.max_document_bytes - 500) };
         let count = limits.max_message_bytes / limits.max_document_bytes + 1;
         let insert = InsertOneModel::builder()
