@@ -35,8 +35,8 @@ impl Error {
         }
     }
 
-    /// Returns the error of the command if this error only says what the command was for: that it
-    /// was to delete the chunks of an upload.
+    /// Returns the error of the `delete` if this is the error of an upload that could not be
+    /// aborted, and otherwise this error.
     pub(super) fn innermost(&self) -> &Self {
         match self.kind() {
             ErrorKind::GridFs(GridFsErrorKind::AbortError { delete_error, .. }) => {

@@ -414,6 +414,11 @@ impl Command {
         self.0.request.timeout = timeout;
     }
 
+    /// True if the command has a time limit of its own.
+    pub(super) fn has_limit(&self) -> bool {
+        self.0.request.timeout.is_some_and(|limit| !limit.is_zero())
+    }
+
     /// Sets the time limit and the deadline that an earlier command set, such as the command that
     /// opened the cursor.
     pub(super) fn set_limits(&mut self, timeout: Option<Duration>, deadline: Option<Instant>) {

@@ -11,7 +11,7 @@ pub struct EndTransaction {
     raised: Raised,
 }
 
-/// The errors that mean something to the application.
+/// The errors that the program returns.
 #[derive(Clone, Copy, Debug)]
 enum Raised {
     All,
@@ -43,14 +43,15 @@ impl EndTransaction {
         }
     }
 
-    /// Returns the program of the abort of a session that ends, which fails only if its time limit
-    /// passes.
+    /// Returns the program of the abort of a session that ends. The program fails only if the time
+    /// limit of the command passes, and never if there is none.
     #[must_use]
-    pub const fn abort_at_end(command: Option<Command>) -> Self {
-        Self {
-            command,
-            raised: Raised::Timeouts,
-        }
+    pub fn abort_at_end(command: Option<Command>) -> Self {
+        let raised = match command.as_ref().is_some_and(Command::has_limit) {
+            true => Raised::Timeouts,
+            false => Raised::None,
+        };
+        Self { command, raised }
     }
 }
 

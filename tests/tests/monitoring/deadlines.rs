@@ -229,6 +229,27 @@ fn the_end_of_a_session_can_time_out() {
     }
 }
 
+/// An end that is dropped while it aborts sends no second abort.
+#[test]
+fn a_dropped_end_of_a_session_aborts_once() {
+    play([replica_set(), sharded_alone()], |scene| async move {
+        block(&scene, once(), "abortTransaction", BLOCK).await;
+        let watched = scene.client("");
+        let mut session = watched.client.start_session().await.expect("it is open");
+        session.start_transaction().await.expect("it starts");
+        let things = watched.things();
+        let insert = things.insert_one(doc! { "x": 1 }).session(&mut session);
+        insert.await.expect("inserted");
+        let short = Duration::from_millis(50);
+        assert!(scene.drop_after(short, session.end()).await.is_none());
+        scene.pause(1_000).await;
+        assert_eq!(count_of(&watched, "abortTransaction"), 1);
+        scene.clear_fail_point(scene.primary()).await;
+        drop(things);
+        watched.end().await;
+    });
+}
+
 /// An error that is no timeout does not prevent the end of a session (*endSession changes* of the
 /// transactions specification). Without a transaction in progress nothing is sent.
 #[test]

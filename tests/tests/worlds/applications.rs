@@ -1,4 +1,4 @@
-//! Runs of the simulated world with transactions, change streams, files and all other operations,
+//! Runs of the simulated world with transactions, change streams, files and most other operations,
 //! over many seeds.
 
 use onionskin_simulations::simulate::isolation;

@@ -76,9 +76,10 @@ macro_rules! end_call {
         /// polled.
         #[must_use = "a future does nothing unless it is awaited"]
         pub struct $future<$($life,)? R: Runtime> {
-            call: $name<$($life,)? R>,
-            /// The operation; `None` before the first poll.
+            /// The operation; `None` before the first poll. It is dropped before the session, whose
+            /// end would otherwise abort a second time.
             execution: Option<Execution<R, EndTransaction>>,
+            call: $name<$($life,)? R>,
         }
 
         impl<$($life,)? R: Runtime> $future<$($life,)? R> {

@@ -93,7 +93,7 @@ pub enum Workload {
     #[default]
     Marks,
     /// Callers run transactions on shared lists and accounts, follow the lists by change streams,
-    /// keep files in GridFS, and write and read notes with all other operations. A standalone has
+    /// keep files in GridFS, and write and read notes with most other operations. A standalone has
     /// no transactions, and a run of the core alone has no sessions, so that neither can have this
     /// workload.
     Applications,

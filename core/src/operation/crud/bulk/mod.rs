@@ -410,7 +410,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
         if let Some(cause) = self.closing.take() {
-            // The error of the `killCursors` is not ignored either.
+            // The result of the `killCursors` must not be ignored (Bulk Write Specification).
             return self.finish(Some(match std::error::Error::source(&cause) {
                 Some(_) => cause,
                 None => cause.with_cause(error),

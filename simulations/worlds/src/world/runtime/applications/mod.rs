@@ -1,5 +1,5 @@
 //! Callers that use a client as applications do: transactions on lists and on accounts, a change
-//! stream that follows the lists, files in GridFS, and notes, which use all other operations.
+//! stream that follows the lists, files in GridFS, and notes, which use most other operations.
 //!
 //! Each kind keeps what it has seen in the [`Records`] of the run, and compares that with the data
 //! at the end.
