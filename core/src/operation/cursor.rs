@@ -412,8 +412,8 @@ impl Cursor {
 
     /// Ends the cursor. Returns the `killCursors` command to run. The result of the command is
     /// ignored ([RUN-38]), except by a bulk write. The time limit of the cursor begins anew for it;
-    /// without one, the limit is [`CLOSE_LIMIT`]. If no command is needed, for example because the cursor is exhausted,
-    /// returns the session and the pin to give back as `Err`.
+    /// without one, the limit is [`CLOSE_LIMIT`]. If no command is needed, for example because the
+    /// cursor is exhausted, returns the session and the pin to give back as `Err`.
     ///
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
