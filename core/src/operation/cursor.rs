@@ -278,9 +278,15 @@ impl Cursor {
         self.id != 0 && !self.is_failed
     }
 
-    /// True if [`end`](Self::end) has a `killCursors` to run.
-    pub(crate) const fn is_on_server(&self) -> bool {
-        self.id != 0
+    /// Returns the id if [`end`](Self::end) has a `killCursors` to run.
+    pub(crate) fn id_on_server(&self) -> Option<i64> {
+        (self.id != 0).then_some(self.id)
+    }
+
+    /// Takes back an [`end`](Self::end) whose `killCursors` was not sent. Its session and its pin
+    /// have ended with the command, so the next one runs without them.
+    pub(crate) const fn reopen(&mut self, id: i64) {
+        self.id = id;
     }
 
     /// True if every document of the current batch was read.

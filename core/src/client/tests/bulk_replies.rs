@@ -7,7 +7,7 @@ use super::{
 use crate::{
     error::{BulkWriteError, ErrorKind, PartialBulkWriteResult},
     operation::{
-        Runner, Step,
+        Abandoned, Runner, Step,
         crud::{BulkWrite, BulkWriteOptions, InsertOneModel, Namespace, WriteModel},
     },
     results::VerboseBulkWriteResult,
@@ -163,5 +163,34 @@ fn the_cursor_is_closed_before_the_error_of_its_get_more_is_raised() {
         }
         assert_eq!(causes, codes);
         assert_eq!(world.client.snapshot().sessions_in_use, 0);
+    }
+}
+
+#[test]
+fn a_cursor_whose_kill_cursors_was_not_sent_is_closed_in_the_background() {
+    let first = rawdoc! {
+        "ok": 1, "nErrors": 0, "nInserted": 3,
+        "cursor": { "id": 5_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [
+            { "ok": 1, "idx": 0, "n": 1 },
+        ] },
+    };
+    let fault = rawdoc! { "ok": 0, "code": 8, "errmsg": "no" };
+    for (is_sent, fails) in [(false, false), (false, true), (true, false)] {
+        let mut world = World::new(URI, primary());
+        let mut runner = bulk_write(true);
+        let mut step = runner.start();
+        for reply in [&first, &fault] {
+            let exchange = next_exchange(&mut world, &mut runner, step);
+            step = answer(&mut world, &mut runner, exchange, reply);
+        }
+        if is_sent {
+            let exchange = next_exchange(&mut world, &mut runner, step);
+            world.check_in(exchange, Outcome::Abandoned);
+        } else if fails {
+            let late = Error::timeout(crate::error::Wait::CheckOut, "too late");
+            assert!(matches!(runner.handle_error(late), Step::Done(Err(_))));
+        }
+        let left = runner.abandon();
+        assert_eq!(matches!(left, Abandoned::Run(_)), !is_sent, "{left:?}");
     }
 }

@@ -67,8 +67,8 @@ pub struct BulkWrite<O> {
     batch: Portion,
     /// The results of the current batch; `None` before its reply.
     cursor: Option<Cursor>,
-    /// The error that ended the bulk write, while the `killCursors` of the open cursor runs.
-    closing: Option<Error>,
+    /// The end of the bulk write while the `killCursors` of the open cursor runs.
+    closing: Option<Closing>,
     /// A reply with a write concern error, until it is known that its command is not retried.
     held: Option<Held<FirstResults>>,
     /// The number of failed operations in the current batch, as its reply states it. After the
@@ -249,6 +249,27 @@ impl<O> BulkWrite<O> {
     }
 }
 
+/// The end of a bulk write that closes its cursor first.
+#[derive(Debug)]
+struct Closing {
+    /// The error that ended the bulk write.
+    cause: Error,
+    /// The id of the cursor; `None` once the `killCursors` was framed.
+    unsent: Option<i64>,
+}
+
+impl<O> BulkWrite<O> {
+    /// Ends the wait for the `killCursors`, and returns the error that ended the bulk write. If the
+    /// command was not sent, `abandon` closes the cursor.
+    fn stop_closing(&mut self) -> Option<Error> {
+        let Closing { cause, unsent } = self.closing.take()?;
+        if let (Some(id), Some(cursor)) = (unsent, &mut self.cursor) {
+            cursor.reopen(id);
+        }
+        Some(cause)
+    }
+}
+
 impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
     /// Ends the bulk write because of an error. If the cursor is open on the server and the server
     /// can be reached in time, closes the cursor first.
@@ -260,11 +281,12 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
         if is_reply
             && !cause.is_timeout()
             && let Some(cursor) = &mut self.cursor
-            && cursor.is_on_server()
-            && let Ok(kill) = cursor.end()
         {
-            self.closing = Some(cause);
-            return Step::Run(kill);
+            let unsent = cursor.id_on_server();
+            if let Some(Ok(kill)) = unsent.map(|_| cursor.end()) {
+                self.closing = Some(Closing { cause, unsent });
+                return Step::Run(kill);
+            }
         }
         self.finish(Some(cause))
     }
@@ -338,6 +360,9 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn handle_begun(&mut self, exchange: &mut Exchange) {
+        if let Some(closing) = &mut self.closing {
+            closing.unsent = None;
+        }
         self.is_in_transaction = exchange.is_in_transaction();
         // The exchange of a `getMore` has no portion.
         if let Some(batch) = exchange.portion() {
@@ -347,8 +372,8 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<O> {
-        if let Some(cause) = self.closing.take() {
-            return self.finish(Some(cause));
+        if let Some(closing) = self.closing.take() {
+            return self.finish(Some(closing.cause));
         }
         if let Some(cursor) = &mut self.cursor {
             if let Step::Done(Err(error)) = cursor.handle_reply(exchange) {
@@ -409,7 +434,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
-        if let Some(cause) = self.closing.take() {
+        if let Some(cause) = self.stop_closing() {
             // The result of the `killCursors` must not be ignored (Bulk Write Specification).
             return self.finish(Some(match std::error::Error::source(&cause) {
                 Some(_) => cause,
@@ -446,6 +471,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     }
 
     fn abandon(&mut self) -> Abandoned {
+        self.stop_closing();
         match &mut self.cursor {
             Some(cursor) => cursor.abandon(),
             None => Abandoned::Nothing,
