@@ -2,6 +2,7 @@
 
 use super::{
     Member,
+    admission::REQUIRE_API,
     connection::Request,
     document::truth,
     fault::{Fault, fault},
@@ -120,8 +121,10 @@ impl Member {
             "featureCompatibilityVersion": { "version": minor },
             "authenticationMechanisms": mechanisms,
             "enableTestCommands": true,
-            "requireApiVersion": self.requires_api,
         };
+        if self.options.version.release >= [5, 0, 0] {
+            known.insert(REQUIRE_API, self.requires_api);
+        }
         if !self.is_router() {
             known.extend(self.transactions.parameters());
         }

@@ -17,6 +17,9 @@ use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 use std::{collections::VecDeque, time::Duration};
 
+/// The parameter that demands a declared version of the API in each command, from release 5.0 on.
+pub(super) const REQUIRE_API: &str = "requireApiVersion";
+
 const PREFIX: &str = "ingressConnectionEstablishment";
 
 /// The default of `...RatePerSec`, which limits nothing in practice.
@@ -157,7 +160,7 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
-            } else if key == "requireApiVersion" {
+            } else if key == REQUIRE_API && self.options.version.release >= [5, 0, 0] {
                 let requires = truth(request.command.get(key));
                 was = std::mem::replace(&mut self.requires_api, requires).into();
             } else if !self.is_router()

@@ -451,8 +451,8 @@ impl Member {
     /// Gives the member the identity of a new process.
     fn begin_life(&mut self, now: Instant) {
         self.started = now;
-        self.counter = 0;
-        self.connected = 0;
+        (self.counter, self.connected) = (0, 0);
+        self.routing.times = None;
         let wall = self.wall_millis(now);
         self.random.fill(&mut self.ids.unique);
         self.process_id = self.ids.next(wall);

@@ -198,8 +198,8 @@ impl Member {
         Times::at(self.replica.last_time())
     }
 
-    /// Gives a router the times of the shard, which it learns when it starts. Does nothing after a
-    /// reply of the shard.
+    /// Gives a router the times of the shard, which a mongos learns when it starts: here with its
+    /// first client. Later calls do nothing.
     pub(crate) fn note_first_times(&mut self, times: Times) {
         self.routing.times.get_or_insert(times);
     }
