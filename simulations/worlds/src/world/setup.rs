@@ -70,7 +70,7 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
 /// `bulkWrite`.
 fn version(options: &WorldOptions, seed: &Seed) -> ServerVersion {
     match has_bulk_write(options, seed) {
-        true => ServerVersion::named("8.0").unwrap_or_default(),
+        true => ServerVersion::named("8.0").expect("it is known"),
         false => ServerVersion::default(),
     }
 }

@@ -45,8 +45,8 @@ const KINDS: [Kind; 6] = [
     Kind::Files,
 ];
 
-/// The number of kinds by which each client begins later than the one before it, because many
-/// clients have few callers.
+/// The first callers of two clients are this number of places apart in [`KINDS`]. Most clients have
+/// fewer callers than there are kinds, and with the same first kind the last ones would be rare.
 const SHIFT: usize = 2;
 
 #[derive(Clone, Copy, Debug)]

@@ -132,16 +132,17 @@ impl Book {
     pub(super) fn sent(&mut self, key: Key, change: Change) -> Sent {
         self.marks += 1;
         let mark = self.marks;
-        self.known.entry(key).or_default();
-        Sent {
-            key,
-            write: Write { change, mark },
-        }
+        let write = Write { change, mark };
+        self.known.entry(key).or_default().send(write);
+        Sent { key, write }
     }
 
-    /// True if the document exists in each possible state, or `None` if only in some.
+    /// True if the document exists in each possible state, or `None` if only in some. A document
+    /// that was never written does not exist.
     pub(super) fn exists(&self, key: Key) -> Option<bool> {
-        let known = self.known.get(&key)?;
+        let Some(known) = self.known.get(&key) else {
+            return Some(false);
+        };
         let all: BTreeSet<bool> = known.states().map(Option::is_some).collect();
         all.first().copied().filter(|_| all.len() == 1)
     }
@@ -157,6 +158,9 @@ impl Book {
     /// A write without an effect leaves no entry in the oplog, for which the server would wait, so
     /// a member that was the primary can acknowledge it and have older data. The simulated servers
     /// log each command with a transaction number except one that only inserts.
+    ///
+    /// A refused insert is held to have no effect. If an earlier attempt of it were still under way,
+    /// and the document were deleted before it arrived, this would be wrong.
     pub(super) fn settle(
         &mut self,
         sent: &[Sent],
@@ -284,7 +288,9 @@ impl Book {
         for document in found {
             let (id, state) = state_of(self.owner, document)?;
             if states.insert(id, state).is_some() || !self.known.contains_key(&(place, id)) {
-                return Err(format!("a document came twice or is nobody's: {document}"));
+                return Err(format!(
+                    "a document was read twice or was not written: {document}"
+                ));
             }
         }
         let mut present = 0;
@@ -311,9 +317,7 @@ impl Book {
         }
         match states.is_empty() {
             true => Ok(present),
-            false => Err(format!(
-                "documents were read without being asked: {found:?}"
-            )),
+            false => Err(format!("documents were read that do not match: {found:?}")),
         }
     }
 

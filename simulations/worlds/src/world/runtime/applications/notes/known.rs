@@ -82,7 +82,7 @@ impl Write {
 
 /// A possible state, and the writes that can still take effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct World {
+struct Case {
     state: State,
     open: BTreeSet<Write>,
 }
@@ -91,25 +91,25 @@ struct World {
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     /// The possible states. For each of them, those after open writes are there as well.
-    worlds: BTreeSet<World>,
+    cases: BTreeSet<Case>,
     /// The states that were possible at any time.
     ever: BTreeSet<State>,
     /// The marks of all writes.
     marks: BTreeSet<i64>,
     /// The number of writes with an unknown outcome.
     doubts: usize,
-    /// The step of the caller after whose time the possible states are those of the document.
+    /// The step of the caller in which the possible states were last limited by a write or a read.
     pub(super) changed: u64,
 }
 
 impl Default for Known {
     fn default() -> Self {
-        let world = World {
+        let case = Case {
             state: None,
             open: BTreeSet::new(),
         };
         Self {
-            worlds: BTreeSet::from([world]),
+            cases: BTreeSet::from([case]),
             ever: BTreeSet::from([None]),
             marks: BTreeSet::new(),
             doubts: 0,
@@ -119,6 +119,11 @@ impl Default for Known {
 }
 
 impl Known {
+    /// Notes a write that is sent.
+    pub(super) fn send(&mut self, write: Write) {
+        self.marks.insert(write.mark);
+    }
+
     /// Notes a write that was executed once, and whose state before, answer and state after fulfil
     /// `fits`. Returns false if there is no such state.
     pub(super) fn execute(
@@ -126,37 +131,37 @@ impl Known {
         write: Write,
         fits: impl Fn(&State, Answer, &State) -> bool,
     ) -> bool {
-        self.marks.insert(write.mark);
-        let worlds = self.worlds.iter().filter_map(|world| {
-            let (state, answer) = write.apply(&world.state);
-            let open = world.open.clone();
-            fits(&world.state, answer, &state).then_some(World { state, open })
+        self.send(write);
+        let cases = self.cases.iter().filter_map(|case| {
+            let (state, answer) = write.apply(&case.state);
+            let open = case.open.clone();
+            fits(&case.state, answer, &state).then_some(Case { state, open })
         });
-        self.keep(worlds.collect())
+        self.keep(cases.collect())
     }
 
     /// Notes a write that was executed or not, and has no effect later.
     pub(super) fn execute_perhaps(&mut self, write: Write) {
-        let before = self.worlds.clone();
+        let before = self.cases.clone();
         self.execute(write, |_, _, _| true);
-        self.worlds.extend(before);
+        self.cases.extend(before);
     }
 
     /// Notes a write that takes effect once or never.
     pub(super) fn doubt(&mut self, write: Write) {
-        self.marks.insert(write.mark);
+        self.send(write);
         self.doubts += 1;
-        let worlds = self.worlds.iter().cloned().map(|mut world| {
-            world.open.insert(write);
-            world
+        let cases = self.cases.iter().cloned().map(|mut case| {
+            case.open.insert(write);
+            case
         });
-        self.keep(worlds.collect());
+        self.keep(cases.collect());
     }
 
     /// Notes the present state. Returns false if that is not possible.
     pub(super) fn see(&mut self, found: &State) -> bool {
-        let worlds = self.worlds.iter().filter(|world| world.state == *found);
-        self.keep(worlds.cloned().collect())
+        let cases = self.cases.iter().filter(|case| case.state == *found);
+        self.keep(cases.cloned().collect())
     }
 
     /// True if the document can have been in this state at some time.
@@ -178,7 +183,7 @@ impl Known {
 
     /// Returns the possible states.
     pub(super) fn states(&self) -> impl Iterator<Item = &State> {
-        self.worlds.iter().map(|world| &world.state)
+        self.cases.iter().map(|case| &case.state)
     }
 
     /// Returns the states that were possible at any time.
@@ -188,32 +193,31 @@ impl Known {
 
     /// True if the document has too many possible states for further writes.
     pub(super) fn is_spent(&self) -> bool {
-        self.doubts >= MAX_DOUBTS || self.worlds.len() > MAX_WORLDS
+        self.doubts >= MAX_DOUBTS || self.cases.len() > MAX_CASES
     }
 
     /// Replaces the possible states and adds those after open writes. Returns false, without a
     /// change, if there are none.
-    fn keep(&mut self, worlds: BTreeSet<World>) -> bool {
-        if worlds.is_empty() {
+    fn keep(&mut self, cases: BTreeSet<Case>) -> bool {
+        if cases.is_empty() {
             return false;
         }
-        let mut new: Vec<World> = worlds.iter().cloned().collect();
-        let mut all = worlds;
-        while let Some(world) = new.pop() {
-            for write in &world.open {
-                let (state, answer) = write.apply(&world.state);
-                let mut open = world.open.clone();
+        let mut new: Vec<Case> = cases.iter().cloned().collect();
+        let mut all = cases;
+        while let Some(case) = new.pop() {
+            for write in &case.open {
+                let (state, answer) = write.apply(&case.state);
+                let mut open = case.open.clone();
                 open.remove(write);
-                let next = World { state, open };
+                let next = Case { state, open };
                 // A write without an effect only leaves fewer open ones.
                 if answer.is_effect() && all.insert(next.clone()) {
                     new.push(next);
                 }
             }
         }
-        self.ever
-            .extend(all.iter().map(|world| world.state.clone()));
-        self.worlds = all;
+        self.ever.extend(all.iter().map(|case| case.state.clone()));
+        self.cases = all;
         true
     }
 }
@@ -222,7 +226,7 @@ impl Known {
 const MAX_DOUBTS: usize = 3;
 
 /// The number of possible states after which a document gets no further write.
-const MAX_WORLDS: usize = 64;
+const MAX_CASES: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -29,8 +29,8 @@ const COPIES: usize = 1;
 /// The names of the collections.
 const COLLECTIONS: [&str; 2] = ["notes", "copies"];
 
-/// The number of failures after healing that a caller may see. A broken idle connection is noticed
-/// only when it is used, and not all operations are retried.
+/// The number of failures after healing that a caller may see of calls that are not retried. A
+/// broken idle connection is noticed only when it is used.
 const LATE_FAILURES: u32 = 8;
 
 /// The largest number of calls without a pause between them.
@@ -101,6 +101,22 @@ impl Call {
         Self::RunCommand,
     ];
 
+    /// True if each command of the call is retried after a network error. A `getMore` is not.
+    const fn is_retried(self) -> bool {
+        !matches!(
+            self,
+            Self::UpdateMany
+                | Self::DeleteMany
+                | Self::CollectionBulkWrite
+                | Self::ClientBulkWrite
+                | Self::Merge
+                | Self::Find
+                | Self::CreateIndex
+                | Self::DropIndex
+                | Self::RunCommand
+        )
+    }
+
     /// True if the call writes documents.
     const fn writes(self) -> bool {
         (self as usize) <= (Self::Merge as usize)
@@ -143,7 +159,7 @@ impl Notes {
                 book.check_end(place, &own)?;
             }
             if let Some(document) = rest.first() {
-                return Err(format!("nobody wrote {document}"));
+                return Err(format!("a document was not written: {document}"));
             }
         }
         Ok(())
@@ -162,10 +178,8 @@ struct Keeper {
     book: Book,
     tied: Option<Tied>,
     index: schema::Index,
-    /// The number of failures after healing.
+    /// The number of failures after healing of calls that are not retried.
     failures: u32,
-    /// True if the servers have the command `bulkWrite`.
-    has_bulk_write: bool,
 }
 
 impl Application {
@@ -178,7 +192,6 @@ impl Application {
             tied: None,
             index: schema::Index::default(),
             failures: 0,
-            has_bulk_write: self.has_bulk_write,
             caller: self,
         };
         keeper.run().await;
@@ -195,7 +208,9 @@ impl Keeper {
             }
             for _ in 0..=self.caller.random.below(MOST_CALLS) {
                 let call = match Call::ALL[index(&mut self.caller.random, CALLS)] {
-                    Call::ClientBulkWrite if !self.has_bulk_write => Call::CollectionBulkWrite,
+                    Call::ClientBulkWrite if !self.caller.has_bulk_write => {
+                        Call::CollectionBulkWrite
+                    }
                     call => call,
                 };
                 if !self.step(call, is_late).await {
@@ -232,19 +247,19 @@ impl Keeper {
                 notes.seen += present;
                 true
             }
-            Err(left) => self.goes_on(&left, is_late),
+            Err(left) => self.goes_on(call, &left, is_late),
         }
     }
 
     /// Judges a call without a result. Returns false if the client was closed.
-    fn goes_on(&mut self, left: &Left, is_late: bool) -> bool {
+    fn goes_on(&mut self, call: Call, left: &Left, is_late: bool) -> bool {
         let Left::Failed(error) = left else {
             return !matches!(left, Left::Closed);
         };
         if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
-            self.fail("a call was mishandled", &format!("{error:?}"));
+            self.fail("a valid call was refused", &format!("{error:?}"));
         }
-        if is_late && (error.is_network() || error.is_pool_cleared()) {
+        if is_late && !call.is_retried() && (error.is_network() || error.is_pool_cleared()) {
             self.failures += 1;
             return self.failures <= LATE_FAILURES || self.caller.goes_on(left, is_late);
         }

@@ -9,12 +9,11 @@ use onionskin::results::{
     BulkWriteResult, SummaryBulkWriteResult, UpdateResult, VerboseBulkWriteResult,
 };
 use onionskin_core::error::{
-    BulkWriteError, Error, ErrorKind, InsertManyError, NO_WRITES_PERFORMED, PartialBulkWriteResult,
-    WriteFailure,
+    BulkWriteError, Error, ErrorKind, InsertManyError, PartialBulkWriteResult, WriteFailure,
 };
 use std::collections::BTreeMap;
 
-/// The result of a write that does not fit to what was sent.
+/// The description of a result that does not match the writes that were sent.
 pub(super) type Misfit = String;
 
 /// Returns the answer to an update or a replacement of one document.
@@ -61,13 +60,6 @@ pub(super) fn check_ids(sent: &[Sent], ids: &BTreeMap<usize, Bson>) -> Result<()
     }
 }
 
-const fn upserts(sent: &Sent) -> bool {
-    matches!(
-        sent.write.change,
-        Change::Push { upserts: true } | Change::Replace { upserts: true }
-    )
-}
-
 const fn updates(sent: &Sent) -> bool {
     matches!(
         sent.write.change,
@@ -106,7 +98,11 @@ pub(super) fn summed(sent: &[Sent], sums: &SummaryBulkWriteResult) -> Result<Tol
         fates: fates.collect(),
         sums: vec![
             sum(places(sent, updates), Answer::Matched, sums.matched_count),
-            sum(places(sent, upserts), Answer::Added, sums.upserted_count),
+            sum(
+                places(sent, Sent::upserts),
+                Answer::Added,
+                sums.upserted_count,
+            ),
             sum(places(sent, deletes), Answer::Matched, sums.deleted_count),
         ],
         image: None,
@@ -130,7 +126,7 @@ pub(super) fn of_collection(sent: &[Sent], result: &BulkWriteResult) -> Result<T
     if !is_whole {
         return Err(format!("{result:?} of {sent:?}"));
     }
-    for place in places(sent, upserts) {
+    for place in places(sent, Sent::upserts) {
         let is_new = result.upserted_ids.contains_key(&place);
         let answer = if is_new {
             Answer::Added
@@ -187,26 +183,13 @@ fn single_answers(
 /// Returns the outcome of writes whose call failed.
 pub(super) fn of_error(sent: &[Sent], error: &Error, is_ordered: bool) -> Told {
     let mut fates = vec![Fate::Unknown; sent.len()];
-    if error.contains_label(NO_WRITES_PERFORMED) {
-        fates.fill(Fate::Nothing);
-    } else {
-        match error.kind() {
-            ErrorKind::Write(WriteFailure::WriteError(_)) if error.is_duplicate_key() => {
-                fates.fill(Fate::Executed(Some(Answer::Refused)));
-            }
-            ErrorKind::InsertMany(fault) => fail_inserts(&mut fates, fault, error, is_ordered),
-            ErrorKind::BulkWrite(fault) => fail_bulk_write(sent, &mut fates, fault, is_ordered),
-            _ => {
-                let partial = error.partial_insert();
-                let partial = partial.filter(|partial| partial.earlier.is_none());
-                for place in partial
-                    .iter()
-                    .flat_map(|partial| partial.inserted_ids.keys())
-                {
-                    set(&mut fates, *place, Fate::Executed(Some(Answer::Added)));
-                }
-            }
+    match error.kind() {
+        ErrorKind::Write(WriteFailure::WriteError(_)) if error.is_duplicate_key() => {
+            fates.fill(Fate::Executed(Some(Answer::Refused)));
         }
+        ErrorKind::InsertMany(fault) => fail_inserts(&mut fates, fault, error, is_ordered),
+        ErrorKind::BulkWrite(fault) => fail_bulk_write(sent, &mut fates, fault, is_ordered),
+        _ => {}
     }
     Told {
         fates,

@@ -20,7 +20,8 @@ pub(super) struct Plan {
     pub(super) is_ordered: bool,
     /// True for the operations of a bulk write that can affect several documents.
     pub(super) is_multi: bool,
-    /// True for one of two ways to make the same call.
+    /// True for an update by a pipeline, for the document after a change instead of the one before
+    /// it, and for the results of each operation of a bulk write.
     pub(super) is_other: bool,
 }
 
@@ -136,6 +137,8 @@ impl Keeper {
     /// A command without a transaction number and without an effect leaves nothing for which the
     /// server would wait, so that a member that was the primary can acknowledge it.
     fn weakened(&self, call: Call, plan: &Plan, mut told: Told, manner: Manner) -> Told {
+        // A note exists in each possible state only after an acknowledged write. The client uses no
+        // primary that is older than the one that acknowledged it, so the merge finds the note.
         if call == Call::Merge {
             for (one, fate) in plan.sent.iter().zip(&mut told.fates) {
                 *fate = match self.book.exists((NOTES, one.key.1)) {

@@ -47,7 +47,7 @@ impl Sent {
         }
     }
 
-    const fn upserts(&self) -> bool {
+    pub(super) const fn upserts(&self) -> bool {
         matches!(
             self.write.change,
             Change::Push { upserts: true } | Change::Replace { upserts: true }
