@@ -183,11 +183,3 @@ acknowledged! {
         upserted_ids
     }
 }
-
-impl VerboseBulkWriteResult {
-    /// True. An unacknowledged bulk write has no verbose results.
-    #[must_use]
-    pub const fn is_acknowledged(&self) -> bool {
-        self.summary.is_acknowledged()
-    }
-}

@@ -15,7 +15,7 @@ pub struct EndTransaction {
 #[derive(Clone, Copy, Debug)]
 enum Raised {
     All,
-    /// None. The server aborts by itself what it is not told to commit.
+    /// No error, because the server aborts by itself what it is not told to commit.
     None,
     Timeouts,
 }

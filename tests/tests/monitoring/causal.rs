@@ -1,5 +1,5 @@
 //! Prose tests of causal consistency (`causal-consistency/causal-consistency.md`, *Test Plan*).
-//! Those about all calls are in `tests/tests/promises/calls/sessions.rs`, and others in
+//! The tests of all calls are in `tests/tests/promises/calls/sessions.rs`, and others in
 //! `tests/src/crud/sessions.rs`.
 
 use crate::scene::{Watched, play, replica_set, sharded, standalone};

@@ -168,7 +168,7 @@ fn reading_a_download_can_time_out() {
             .await
             .expect_err("the find is blocked");
         assert!(timed_out(error));
-        // The stream was opened with the first one.
+        // The first `find` was that of the file, when the stream was opened.
         assert_eq!(count_of(&watched, "find"), 2);
         drop((download, files));
         scene.pause(1_000).await;

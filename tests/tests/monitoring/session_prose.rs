@@ -1,4 +1,4 @@
-//! Prose tests of sessions (`sessions/tests/README.md`). Those about all calls are in
+//! Prose tests of sessions (`sessions/tests/README.md`). The tests of all calls are in
 //! `tests/tests/promises/calls/sessions.rs`, and those about forks in `tests/tests/fork.rs`.
 
 use crate::{
@@ -163,7 +163,7 @@ fn find_and_get_more_send_the_same_session_id() {
             let things = watched.things();
             let three = (0..3).map(|id| doc! { "_id": id });
             things.insert_many(three).await.expect("they are new");
-            // All members have the documents afterwards.
+            // After a second all members have the documents.
             scene.pause(1_000).await;
             for mode in modes {
                 let find = things.find(doc! {}).batch_size(2);
