@@ -159,8 +159,8 @@ impl Book {
     /// a member that was the primary can acknowledge it and have older data. The simulated servers
     /// log each command with a transaction number except one that only inserts.
     ///
-    /// A refused insert is held to have no effect. If an earlier attempt of it were still under way,
-    /// and the document were deleted before it arrived, this would be wrong.
+    /// A refused insert is held to have no effect. If an earlier attempt of it were still under
+    /// way, and the document were deleted before it arrived, this would be wrong.
     pub(super) fn settle(
         &mut self,
         sent: &[Sent],
