@@ -36,6 +36,9 @@ use std::{
 /// The latency of messages in a quiet world, which is about that of a local network.
 const QUIET_LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
+/// The pause of a writer after a partial write is shorter than this.
+const MAX_BLOCKED: Duration = Duration::from_millis(20);
+
 /// A spawned task.
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -68,6 +71,8 @@ pub(super) struct State {
     pub(super) cutter: Cutter,
     pub(super) rates: Rates,
     pub(super) random: Random,
+    /// The pause of a writer after a partial write is shorter than this.
+    pub(super) max_blocked: Duration,
     pub(super) trace: Trace,
     pub(super) history: History,
     pub(super) applications: Records,
@@ -287,6 +292,7 @@ impl Executor {
             cutter: Cutter::default(),
             rates: options.rates,
             random,
+            max_blocked: MAX_BLOCKED,
             trace: Trace::new(options.keep_trace),
             history: History::default(),
             applications: Records::default(),
@@ -339,7 +345,10 @@ impl Executor {
             .map_err(|error| setup::impossible(&error))?;
         let network = Network::new(deployment, &options, &seed);
         let random = seed.split("world").random();
-        Ok(Self::new(network, VecDeque::new(), &options, random))
+        let executor = Self::new(network, VecDeque::new(), &options, random);
+        // A pause belongs to the network, so it is not much longer than the latency.
+        executor.shared.lock().max_blocked = latency.1 * 5;
+        Ok(executor)
     }
 
     /// Returns the runtime of the client with this number.

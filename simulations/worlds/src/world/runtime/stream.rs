@@ -16,9 +16,6 @@ use std::{
     time::Duration,
 };
 
-/// The limit below which the pause of a writer after a partial write is drawn, in microseconds.
-const MAX_BLOCKED_MICROS: u64 = 20_000;
-
 /// The client's end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
@@ -163,8 +160,8 @@ impl AsyncWrite for SimStream {
         }
         if length > 1 && state.random.chance(1, 8) {
             length = 1 + index(&mut state.random, length - 1);
-            let pause = state.random.below(MAX_BLOCKED_MICROS);
-            pipe.writable_at = now + Duration::from_micros(pause);
+            let most = state.max_blocked.as_micros() as u64;
+            pipe.writable_at = now + Duration::from_micros(state.random.below(most.max(1)));
         }
         if state.network.is_to_listener(link) {
             pipe.unread += length;
@@ -190,5 +187,40 @@ pub(super) fn error_of(incoming: &Incoming) -> io::Error {
         Incoming::Reset | Incoming::Connected | Incoming::Bytes(_) => {
             io::ErrorKind::ConnectionReset.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::runtime::Executor;
+    use futures_util::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use onionskin::Runtime as _;
+    use onionskin_core::{random::Seed, time::Instant};
+    use onionskin_deployment::identity::IdentityOptions;
+    use std::{net::SocketAddr, time::Duration};
+
+    #[test]
+    fn a_world_without_faults_is_as_fast_as_a_local_network() {
+        let executor = Executor::quiet(3).expect("a world");
+        let runtime = executor.runtime(0);
+        let address = SocketAddr::from(([169, 254, 169, 254], 80));
+        let run = async {
+            let options = IdentityOptions::default();
+            let server = runtime.start_identity_server(address, options, &Seed::new([5; 32]));
+            let _server = server.expect("a free port");
+            // One write in eight is split.
+            for _ in 0..200 {
+                let start = runtime.now();
+                let mut stream = runtime.connect(address).await.expect("a connection");
+                let request = b"GET /v2/credentials/onionskin HTTP/1.1\r\nHost: h\r\n\r\n";
+                stream.write_all(request).await.expect("written");
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.expect("an answer");
+                let took = runtime.now() - start;
+                assert!(took < Duration::from_millis(10), "{took:?}");
+            }
+        };
+        let limit = Instant::ZERO + Duration::from_secs(300);
+        executor.run(limit, run).expect("the end in time");
     }
 }
