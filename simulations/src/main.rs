@@ -4,12 +4,13 @@ mod commands;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use commands::{
+    Output,
     check::{self, Check},
     serve::{self, Serve},
     simulate::{self, Simulate},
 };
 use onionskin_simulations::demo::{self, DemoOptions};
-use std::{io, process::ExitCode, time::Duration};
+use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 /// Runs simulated MongoDB deployments, and explains connections to real ones.
 #[derive(Debug, Parser)]
@@ -49,6 +50,10 @@ struct Demo {
     /// The duration of the load in seconds, at least one.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Write a page of HTML to this file, which shows the run: the members, the client's servers
+    /// and connections, its slow and failed operations, and its events.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -85,10 +90,12 @@ fn main() -> ExitCode {
 }
 
 fn run_demo(demo: Demo) -> io::Result<()> {
+    let output = Output::open("report", demo.report.as_deref())?;
     let options = DemoOptions {
         uri: demo.uri,
         tasks: demo.tasks,
         duration: Duration::from_secs(demo.seconds),
+        keep_picture: output.is_some(),
     };
     let report = match demo.runtime {
         RuntimeName::Tokio => tokio::runtime::Runtime::new()?.block_on(demo::run(
@@ -107,10 +114,14 @@ fn run_demo(demo: Demo) -> io::Result<()> {
             &options,
         )),
     };
-    match report {
-        Ok(report) if report.is_sound() => Ok(()),
-        Ok(report) => Err(io::Error::other(report.verdict().to_string())),
-        Err(error) => Err(io::Error::other(error)),
+    let report = report.map_err(io::Error::other)?;
+    if let Some(output) = output {
+        let page = report.page().ok_or("the demonstration was not recorded");
+        print!("{}", output.write(page));
+    }
+    match report.is_sound() {
+        true => Ok(()),
+        false => Err(io::Error::other(report.verdict().to_string())),
     }
 }
 
@@ -245,7 +256,7 @@ mod tests {
 
     #[test]
     fn demo_has_the_expected_flags_and_its_help_describes_its_writes() {
-        let expected = ["runtime", "seconds", "tasks", "uri"].map(str::to_owned);
+        let expected = ["report", "runtime", "seconds", "tasks", "uri"].map(str::to_owned);
         assert_eq!(flags("demo"), expected.into());
         let mut command = Command::command();
         let demo = command.find_subcommand_mut("demo").expect("it is there");

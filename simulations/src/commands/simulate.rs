@@ -1,5 +1,6 @@
 //! The subcommand `simulate`.
 
+use super::Output;
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_simulations::simulate::{
@@ -9,7 +10,6 @@ use onionskin_simulations::simulate::{
 };
 use onionskin_worlds::world::{Report, Scenario, Way, Workload, WorldOptions, check_setup};
 use std::{
-    fs,
     io::{self, Write as _},
     ops::Range,
     path::{Path, PathBuf},
@@ -315,64 +315,27 @@ struct Outputs<'a> {
     history: Option<Output<'a>>,
 }
 
-struct Output<'a> {
-    name: &'static str,
-    path: &'a Path,
-    file: fs::File,
-}
-
 impl Outputs<'_> {
-    /// Writes what the options ask for about a run.
+    /// Writes what the options ask for about a run. A run that panicked has nothing of it.
     fn write(self, scenario: &str, run: Option<&Result<Report, String>>) {
-        if let Some(output) = self.page {
-            output.write(run, |report| {
-                let Report { seed, way, .. } = report;
-                let title = format!("{scenario}, seed {seed}, {way}");
-                report.page(&title, Some(&command(scenario, *seed, *way)))
-            });
-        }
-        if let Some(output) = self.history {
-            output.write(run, |report| {
-                let lines = report.lists.json_lines();
-                (!lines.is_empty()).then_some(lines)
-            });
-        }
-    }
-}
-
-impl<'a> Output<'a> {
-    /// Creates the file before the runs, so that a wrong path ends the command at once, and so that
-    /// nothing of an earlier command remains.
-    fn open(name: &'static str, path: Option<&'a Path>) -> io::Result<Option<Self>> {
-        let Some(path) = path else {
-            return Ok(None);
+        let write = |output: Option<Output<'_>>, text: &dyn Fn(&Report) -> Option<String>| {
+            let Some(output) = output else { return };
+            let text = match run {
+                None => Err("no seed has run"),
+                Some(Err(_)) => Err("the run has panicked"),
+                Some(Ok(report)) => text(report).ok_or("the run has none"),
+            };
+            tell(&output.write(text.as_deref().map_err(|reason| *reason)));
         };
-        match fs::File::create(path) {
-            Ok(file) => Ok(Some(Self { name, path, file })),
-            Err(error) => {
-                let text = format!("{}: {error}", path.display());
-                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
-            }
-        }
-    }
-
-    /// Writes a text about a run, and prints the path or the reason why there is none. A run that
-    /// panicked has none.
-    fn write(
-        mut self,
-        run: Option<&Result<Report, String>>,
-        text: impl FnOnce(&Report) -> Option<String>,
-    ) {
-        let text = run.and_then(|run| run.as_ref().ok()).and_then(text);
-        let (name, path) = (self.name, self.path.display());
-        tell(
-            &match text.map(|text| self.file.write_all(text.as_bytes())) {
-                Some(Ok(())) => format!("{name}: {path}\n"),
-                Some(Err(error)) => format!("there is no {name}: {path}: {error}\n"),
-                None if run.is_none() => format!("there is no {name}: no seed has run\n"),
-                None => format!("there is no {name}: the run has panicked, or has none\n"),
-            },
-        );
+        write(self.page, &|report| {
+            let Report { seed, way, .. } = report;
+            let title = format!("{scenario}, seed {seed}, {way}");
+            report.page(&title, Some(&command(scenario, *seed, *way)))
+        });
+        write(self.history, &|report| {
+            let lines = report.lists.json_lines();
+            (!lines.is_empty()).then_some(lines)
+        });
     }
 }
 

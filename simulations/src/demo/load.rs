@@ -153,6 +153,7 @@ impl Load {
             pace,
             lost,
             twice,
+            page: None,
         })
     }
 }

@@ -11,10 +11,18 @@ use crate::serve::{Embedded, ServeOptions};
 use load::Load;
 use narrator::Narrator;
 use onionskin::{Client, Error, Runtime};
+use onionskin_worlds::recorder::Recorder;
 use std::{
     io::{self, Write as _},
     time::Duration,
 };
+
+/// Operations that succeed at once in less than this time are not in the picture of a
+/// demonstration, which has tens of thousands of operations in each second.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// How often the picture looks at the members of the embedded replica set.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The options of a demonstration.
 #[derive(Clone, Debug)]
@@ -28,6 +36,8 @@ pub struct DemoOptions {
     pub tasks: usize,
     /// The duration of the load. Default: 10 s.
     pub duration: Duration,
+    /// True to record the client for [`Report::page`]. Default: false.
+    pub keep_picture: bool,
 }
 
 impl Default for DemoOptions {
@@ -36,6 +46,7 @@ impl Default for DemoOptions {
             uri: None,
             tasks: 32,
             duration: Duration::from_secs(10),
+            keep_picture: false,
         }
     }
 }
@@ -58,7 +69,10 @@ pub async fn run<R: Runtime>(
         (None, Some(deployment)) => deployment.uri().to_owned(),
         (None, None) => String::new(),
     };
-    let narrator = Narrator::start();
+    let recorder = options
+        .keep_picture
+        .then(|| Recorder::of_slow_operations(SLOW));
+    let narrator = Narrator::start(recorder.clone());
     narrator.print(&format!(
         "runtime {name}; {} tasks write and read",
         options.tasks
@@ -68,9 +82,12 @@ pub async fn run<R: Runtime>(
             "an embedded replica set of three members listens: {uri}"
         ));
     }
-    let client: Client<R> = Client::builder_from_uri(runtime(), &uri)?
-        .event_listener(narrator.listener())
-        .build()?;
+    let mut builder =
+        Client::builder_from_uri(runtime(), &uri)?.event_listener(narrator.listener());
+    if let Some(recorder) = &recorder {
+        builder = builder.event_listener(recorder.listener());
+    }
+    let client: Client<R> = builder.build()?;
     client
         .database("admin")
         .run_command(onionskin::bson::doc! { "ping": 1 })
@@ -86,13 +103,24 @@ pub async fn run<R: Runtime>(
     let load = Load::start(&client, runtime, options, collection);
     match &deployment {
         Some(deployment) => {
-            disturb(&clock, deployment, &narrator, options.duration).await;
+            let scene = Scene {
+                clock: &clock,
+                deployment,
+                narrator: &narrator,
+                recorder: recorder.as_ref(),
+            };
+            scene.disturb(options.duration).await;
         }
         None => clock.sleep(options.duration).await,
     }
-    let report = load.finish(&client, &narrator).await?;
+    let mut report = load.finish(&client, &narrator).await?;
     narrator.print("closing the client");
     client.shutdown().await;
+    report.page = recorder.map(|recorder| {
+        let failure = (!report.is_sound()).then(|| report.verdict().to_string());
+        let title = format!("demonstration on {name}");
+        recorder.page(&title, failure.as_deref())
+    });
     let mut out = io::stdout().lock();
     let _ = write!(out, "{report}");
     let _ = out.flush();
@@ -106,26 +134,57 @@ fn start_deployment() -> Result<Embedded, Error> {
         .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
 }
 
-/// Makes the primary step down at a fifth of `duration`. Kills the primary, or member 0 if there is
-/// no primary, at half of `duration`, and restarts the killed member at four fifths.
-async fn disturb<R: Runtime>(
-    clock: &R,
-    deployment: &Embedded,
-    narrator: &Narrator,
-    duration: Duration,
-) {
-    clock.sleep(duration / 5).await;
-    narrator.print(">>> the primary is told to step down");
-    if !deployment.step_down() {
-        narrator.print(">>> there was no primary to step down");
+/// The embedded replica set of a demonstration, and who is told what happens to it.
+struct Scene<'a, R> {
+    clock: &'a R,
+    deployment: &'a Embedded,
+    narrator: &'a Narrator,
+    recorder: Option<&'a Recorder>,
+}
+
+impl<R: Runtime> Scene<'_, R> {
+    /// Makes the primary step down at a fifth of `duration`. Kills the primary, or member 0 if
+    /// there is no primary, at half of `duration`, and restarts the killed member at four fifths.
+    async fn disturb(&self, duration: Duration) {
+        let Self {
+            deployment,
+            narrator,
+            ..
+        } = self;
+        self.wait(duration / 5).await;
+        narrator.announce("the primary is told to step down");
+        if !deployment.step_down() {
+            narrator.announce("there was no primary to step down");
+        }
+        self.wait(duration * 3 / 10).await;
+        let primary = deployment.status().and_then(|status| status.primary);
+        let victim = primary.unwrap_or(0);
+        narrator.announce(&format!("member {victim}, the primary, is killed"));
+        deployment.kill(victim);
+        self.wait(duration * 3 / 10).await;
+        narrator.announce(&format!("member {victim} is started again"));
+        deployment.restart(victim);
+        self.wait(duration / 5).await;
     }
-    clock.sleep(duration * 3 / 10).await;
-    let primary = deployment.status().and_then(|status| status.primary);
-    let victim = primary.unwrap_or(0);
-    narrator.print(&format!(">>> member {victim}, the primary, is killed"));
-    deployment.kill(victim);
-    clock.sleep(duration * 3 / 10).await;
-    narrator.print(&format!(">>> member {victim} is started again"));
-    deployment.restart(victim);
-    clock.sleep(duration / 5).await;
+
+    /// Waits, and meanwhile records the states of the members if there is a recorder.
+    async fn wait(&self, duration: Duration) {
+        let end = self.clock.now() + duration;
+        loop {
+            let left = end.saturating_sub(self.clock.now());
+            if left.is_zero() {
+                return;
+            }
+            let Some(recorder) = self.recorder else {
+                return self.clock.sleep(left).await;
+            };
+            if let Some(status) = self.deployment.status() {
+                let names = self.deployment.addresses().iter().map(ToString::to_string);
+                for ((member, state), name) in status.members.iter().enumerate().zip(names) {
+                    recorder.set_member(member, &name, *state);
+                }
+            }
+            self.clock.sleep(left.min(LOOK_INTERVAL)).await;
+        }
+    }
 }

@@ -4,6 +4,7 @@ use onionskin::{
     error::ErrorKind,
     event::{CloseReason, Event, EventKind, EventListener, PoolEvent, SdamEvent},
 };
+use onionskin_worlds::{recorder::Recorder, world::picture::MarkKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,6 +16,8 @@ use std::{
 pub(super) struct Narrator {
     start: Instant,
     memory: Arc<Mutex<Memory>>,
+    /// The recorder that also notes what happens to the deployment.
+    recorder: Option<Recorder>,
 }
 
 #[derive(Debug, Default)]
@@ -27,10 +30,19 @@ struct Memory {
 }
 
 impl Narrator {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(recorder: Option<Recorder>) -> Self {
         Self {
             start: Instant::now(),
             memory: Arc::default(),
+            recorder,
+        }
+    }
+
+    /// Prints what happens to the deployment, and marks it in the recording.
+    pub(super) fn announce(&self, text: &str) {
+        self.print(&format!(">>> {text}"));
+        if let Some(recorder) = &self.recorder {
+            recorder.mark(MarkKind::Disaster, text);
         }
     }
 

@@ -11,6 +11,7 @@ pub struct Report {
     pub(super) pace: Pace,
     pub(super) lost: usize,
     pub(super) twice: usize,
+    pub(super) page: Option<String>,
 }
 
 /// The verdict on a demonstration.
@@ -65,6 +66,14 @@ impl Report {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.verdict() == Verdict::Sound
+    }
+
+    /// Returns a page of HTML that shows the demonstration, or `None` if it was not recorded
+    /// ([`DemoOptions::keep_picture`](super::DemoOptions::keep_picture)). The page leaves out
+    /// operations that succeed at once in less than 50 ms.
+    #[must_use]
+    pub fn page(&self) -> Option<&str> {
+        self.page.as_deref()
     }
 
     /// Returns the number of acknowledged writes.
@@ -132,6 +141,7 @@ mod tests {
             pace: Pace::default(),
             lost: 0,
             twice: 0,
+            page: None,
         };
         report.pace.failed = 3;
         assert_eq!(report.verdict(), Verdict::NothingAcknowledged);

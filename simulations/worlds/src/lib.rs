@@ -3,12 +3,14 @@
 //! A [`world`] has callers, a network, servers and faults, which follow from a seed. With the
 //! feature `tokio`, the module `on_tokio` runs programs on tokio with a simulated deployment, in
 //! virtual time. The module `strategies`, which needs the feature of this name, has `proptest`
-//! strategies for what a client hears of a deployment.
+//! strategies for what a client hears of a deployment. A [`recorder`] makes a picture of clients on
+//! real sockets.
 
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "tokio")]
 pub mod on_tokio;
+pub mod recorder;
 #[cfg(feature = "strategies")]
 pub mod strategies;
 pub mod world;

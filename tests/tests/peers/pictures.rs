@@ -1,6 +1,7 @@
-//! Pages with pictures of simulated runs, drawn by Chromium.
+//! Pages with pictures of runs, drawn by Chromium.
 
 use onionskin_core::time::Instant;
+use onionskin_simulations::demo::{self, DemoOptions};
 use onionskin_tests::peers::{Chromium, Scratch, chromium};
 use onionskin_worlds::world::{
     Disaster, Failure, FailureKind, Report, Scheduled, Span, Way, WorldOptions, run_seed,
@@ -137,4 +138,32 @@ fn an_empty_run_is_drawn_and_a_screenshot_is_not_empty() {
     assert!(picture.starts_with(b"\x89PNG"));
     // A page of one colour has a much smaller picture.
     assert!(picture.len() > 30_000, "{} bytes", picture.len());
+}
+
+#[tokio::test]
+async fn chromium_draws_a_demonstration_on_sockets() {
+    let options = DemoOptions {
+        tasks: 4,
+        duration: Duration::from_secs(3),
+        keep_picture: true,
+        ..DemoOptions::default()
+    };
+    let report = demo::run(onionskin_tokio::TokioRuntime::default, "tokio", &options).await;
+    let report = report.expect("it runs");
+    let Some(opened) = Opened::new(report.page().expect("it was kept")) else {
+        return;
+    };
+    let whole = opened.elements("");
+    assert!(drawn_spans(&whole) > 20, "{} spans", drawn_spans(&whole));
+    assert_eq!(text(&whole, "title"), "demonstration on tokio");
+    assert!(text(&whole, "summary").contains("s of real time"));
+    for word in [">server 127.0.0.1:", ">pool 127.0.0.1:", ">operations<"] {
+        assert!(whole.contains(word), "no {word}");
+    }
+    let killed = opened.elements("filter=is+killed");
+    assert!(
+        text(&killed, "matches").contains("1 event match"),
+        "{}",
+        text(&killed, "matches")
+    );
 }

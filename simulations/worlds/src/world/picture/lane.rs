@@ -3,7 +3,7 @@
 use super::{SpanKind, at_micros, cut};
 use onionskin_core::time::Instant;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// The largest number of spans in a lane. Each further span replaces the earliest one, which is
 /// counted.
@@ -35,7 +35,8 @@ struct Open {
 pub(super) struct Lane {
     open: BTreeMap<u64, Open>,
     rows: usize,
-    free_rows: BTreeSet<usize>,
+    /// The rows without an entry, each with the end of its last one.
+    free_rows: BTreeMap<usize, Instant>,
     spans: VecDeque<Span>,
     missing: u64,
 }
@@ -44,10 +45,13 @@ impl Lane {
     /// Begins the entry with this number, in the first free row.
     pub(super) fn begin(&mut self, at: Instant, number: u64, text: String) {
         self.end(at, number, None);
-        let row = self.free_rows.pop_first().unwrap_or_else(|| {
+        let mut free = self.free_rows.iter();
+        let free = free.find_map(|(row, since)| (*since <= at).then_some(*row));
+        let row = free.unwrap_or_else(|| {
             self.rows += 1;
             self.rows - 1
         });
+        self.free_rows.remove(&row);
         let open = Open {
             row,
             whole: (at, text),
@@ -101,7 +105,7 @@ impl Lane {
         let Some(open) = self.open.remove(&number) else {
             return;
         };
-        self.free_rows.insert(open.row);
+        self.free_rows.insert(open.row, at);
         if let Some((kind, text)) = result {
             let (from, begun) = open.whole;
             self.push(from, at, open.row, kind, format!("{begun}{text}"));
@@ -181,6 +185,17 @@ mod tests {
         // The row is free again.
         lane.begin(at(10), 1, String::new());
         assert_eq!(lane.rows(), 2);
+    }
+
+    #[test]
+    fn entries_that_are_noted_when_they_end_do_not_overlap() {
+        let mut lane = Lane::default();
+        for (number, from, to) in [(1, 0, 10), (2, 5, 12), (3, 12, 14), (4, 11, 15)] {
+            lane.begin(at(from), number, String::new());
+            lane.end(at(to), number, Some((SpanKind::Succeeded, "")));
+        }
+        let rows: Vec<_> = lane.spans().iter().map(|span| span.row).collect();
+        assert_eq!(rows, [0, 1, 0, 2]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod client;
 mod lane;
 mod page;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::workload::Ending;
 use client::ClientLanes;
@@ -112,7 +112,8 @@ enum SpanKind {
 }
 
 impl Picture {
-    /// Notes an event of a client. The events of one client must come in their order.
+    /// Notes an event of a client. The events of one operation must come in their order, and so
+    /// must the other events of one client.
     pub fn observe(&mut self, at: Instant, client: usize, event: &EventKind) {
         let lanes = self.clients.entry(client).or_default();
         lanes.observe(at, event);
@@ -159,28 +160,42 @@ impl Picture {
     pub fn see_members(&mut self, at: Instant, deployment: &Deployment) {
         let addresses = deployment.options().addresses.iter();
         for (member, address) in addresses.enumerate() {
-            let (kind, is_leader) = match deployment.state(member) {
-                Some(MemberState::Standalone) => (SpanKind::Standalone, false),
-                Some(MemberState::Router) => (SpanKind::Mongos, false),
-                Some(MemberState::Primary) => (SpanKind::Primary, true),
-                Some(MemberState::Secondary) => (SpanKind::Secondary, false),
-                Some(MemberState::Arbiter) => (SpanKind::Arbiter, false),
-                Some(MemberState::Down) => (SpanKind::Down, false),
-                Some(_) => (SpanKind::Other, false),
-                None => continue,
+            let Some(state) = deployment.state(member) else {
+                continue;
             };
-            let text = match is_leader {
-                true => format!("term {}", deployment.term(member)),
-                false => String::new(),
+            let text = match state {
+                MemberState::Primary => format!("term {}", deployment.term(member)),
+                _ => String::new(),
             };
-            let new = || (address.to_string(), Lane::default());
-            let (_, lane) = self.members.entry(member).or_insert_with(new);
-            lane.set(at, 0, kind, &text);
+            self.set_member(at, member, &address.to_string(), state, &text);
         }
     }
 
+    /// Notes the state of a member.
+    pub(crate) fn set_member(
+        &mut self,
+        at: Instant,
+        member: usize,
+        name: &str,
+        state: MemberState,
+        text: &str,
+    ) {
+        let kind = match state {
+            MemberState::Standalone => SpanKind::Standalone,
+            MemberState::Router => SpanKind::Mongos,
+            MemberState::Primary => SpanKind::Primary,
+            MemberState::Secondary => SpanKind::Secondary,
+            MemberState::Arbiter => SpanKind::Arbiter,
+            MemberState::Down => SpanKind::Down,
+            _ => SpanKind::Other,
+        };
+        let new = || (name.to_owned(), Lane::default());
+        let (_, lane) = self.members.entry(member).or_insert_with(new);
+        lane.set(at, 0, kind, text);
+    }
+
     /// Ends all spans at this time, which is the end of the run.
-    pub(super) fn finish(&mut self, at: Instant) {
+    pub(crate) fn finish(&mut self, at: Instant) {
         for (_, lane) in self.members.values_mut() {
             lane.finish(at);
         }

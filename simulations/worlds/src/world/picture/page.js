@@ -1,6 +1,6 @@
-// Draws a simulated run: lanes of spans over virtual time, marks, and the list of events.
+// Draws a run: lanes of spans over time, marks, and the list of events.
 //
-// The run is the JSON text of the element `data`. All times are microseconds of virtual time. The
+// The run is the JSON text of the element `data`. All times are microseconds since its start. The
 // fragment of the URL holds the state of the view, so a link shows a moment:
 // `#from=0&to=1000&filter=text&collapsed=group&selected=span:lane:index`.
 //

@@ -26,7 +26,7 @@ fn pages() -> impl Iterator<Item = String> {
 }
 
 /// Returns the data within a page.
-fn data(page: &str) -> serde_json::Value {
+pub(crate) fn data(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"data\">").expect("the data");
     let (data, _) = rest.split_once("</script>").expect("the end of the data");
     serde_json::from_str(data).expect("it is JSON")
