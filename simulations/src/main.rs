@@ -114,11 +114,14 @@ fn run_demo(demo: Demo) -> io::Result<()> {
             &options,
         )),
     };
-    let report = report.map_err(io::Error::other)?;
     if let Some(output) = output {
-        let page = report.page().ok_or("the demonstration was not recorded");
+        let page = match &report {
+            Ok(report) => report.page().ok_or("the demonstration was not recorded"),
+            Err(_) => Err("the demonstration ended with an error"),
+        };
         print!("{}", output.write(page));
     }
+    let report = report.map_err(io::Error::other)?;
     match report.is_sound() {
         true => Ok(()),
         false => Err(io::Error::other(report.verdict().to_string())),

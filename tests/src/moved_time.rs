@@ -4,9 +4,6 @@ use onionskin::{Error, Runtime};
 use std::{
     collections::BTreeMap,
     future::Future,
-    io,
-    net::SocketAddr,
-    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
@@ -70,28 +67,10 @@ impl<R: Runtime> Runtime for MovedTime<R> {
         Arc::get_mut(&mut self.inner).map_or(Ok(()), Runtime::prepare)
     }
 
-    fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<R::Stream>> + Send {
-        self.inner.connect(address)
-    }
-
-    fn connect_datagram(
-        &self,
-        server: SocketAddr,
-    ) -> impl Future<Output = io::Result<R::Stream>> + Send {
-        self.inner.connect_datagram(server)
-    }
-
-    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<R::Stream>> + Send {
-        self.inner.connect_unix(path)
-    }
-
-    fn resolve(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
-        self.inner.resolve(host, port)
-    }
+    crate::forward_runtime!(
+        inner: connect, connect_datagram, connect_unix, resolve, spawn, spawn_blocking,
+        spawn_thread, variable, read_file, run_ready, process_id, entropy
+    );
 
     fn sleep(&self, duration: Duration) -> MovedSleep<R> {
         let end = self.now().saturating_add(duration);
@@ -108,28 +87,12 @@ impl<R: Runtime> Runtime for MovedTime<R> {
         }
     }
 
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.spawn(task);
-    }
-
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        self.inner.spawn_blocking(work);
-    }
-
-    fn run_ready(&self) {
-        self.inner.run_ready();
-    }
-
     fn now(&self) -> Duration {
         self.inner.now() + lock(&self.clock).moved
     }
 
     fn wall_time(&self) -> Duration {
         self.inner.wall_time() + lock(&self.clock).moved
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.entropy(bytes)
     }
 }
 

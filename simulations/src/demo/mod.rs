@@ -21,8 +21,8 @@ use std::{
 /// demonstration, which has tens of thousands of operations in each second.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// How often the picture looks at the members of the embedded replica set.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the states of the members of the embedded replica set are recorded.
+const RECORD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The options of a demonstration.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ fn start_deployment() -> Result<Embedded, Error> {
         .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
 }
 
-/// The embedded replica set of a demonstration, and who is told what happens to it.
+/// The embedded replica set of a demonstration, with its narrator and its recorder.
 struct Scene<'a, R> {
     clock: &'a R,
     deployment: &'a Embedded,
@@ -184,7 +184,7 @@ impl<R: Runtime> Scene<'_, R> {
                     recorder.set_member(member, &name, *state);
                 }
             }
-            self.clock.sleep(left.min(LOOK_INTERVAL)).await;
+            self.clock.sleep(left.min(RECORD_INTERVAL)).await;
         }
     }
 }

@@ -10,18 +10,18 @@
 //! use onionskin_worlds::recorder::Recorder;
 //! use std::time::Duration;
 //!
-//! # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+//! # async fn example<R: Runtime>(builder: ClientBuilder<R>) -> Result<String, onionskin::Error> {
 //! let recorder = Recorder::of_slow_operations(Duration::from_millis(50));
-//! let builder = builder.event_listener(recorder.listener());
-//! # let _ = builder;
-//! // … build the client and use it. When an operation has failed:
+//! let client = builder.event_listener(recorder.listener()).build()?;
+//! // … use the client. When an operation has failed:
+//! client.flush_events().await;
 //! let page = recorder.page("orders", Some("an order was not placed"));
-//! # let _ = page;
+//! # Ok(page)
 //! # }
 //! ```
 //!
 //! A page has texts of events and errors, but no documents: neither commands nor replies. Names of
-//! commands, databases and hosts are in it, and messages of servers.
+//! commands, databases, collections and hosts are in it, and messages of servers.
 
 #[cfg(test)]
 mod tests;
@@ -36,24 +36,22 @@ use onionskin_core::{
     event::{CommandEvent, Event, EventKind, OperationEvent, PoolEvent, SelectionEvent},
     time::Instant,
 };
-use onionskin_deployment::deployment::MemberState;
+pub use onionskin_deployment::deployment::MemberState;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
-/// The largest number of operations whose events are held until they end. Each further operation
-/// replaces the earliest one of the first client that has any, which is not shown.
-const MAX_HELD_OPERATIONS: usize = 100_000;
-
-/// The largest number of events that are held of one operation. Further ones are not shown.
-const MAX_HELD_EVENTS: usize = 1_000;
+/// The largest number of events that are held of operations that have not ended. With a further
+/// event, those of the earliest operation of the first client that has one are dropped.
+const MAX_HELD_EVENTS: usize = 100_000;
 
 /// Records the events of clients. Clones share one recording.
 ///
 /// A recording has the last 100,000 events, and as many spans of each server, pool and list of
-/// operations. The page says how many earlier ones it lacks.
+/// operations. The page says how many earlier ones it lacks. Servers and pools that a client no
+/// longer has stay in the recording.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     start: std::time::Instant,
@@ -66,15 +64,19 @@ pub struct Recorder {
 struct Recording {
     picture: Picture,
     clients: usize,
-    /// The events of operations that have not ended, by client and operation.
+    /// The operations that have not ended, by client and operation.
     held: BTreeMap<(usize, u64), Held>,
+    /// The number of events in `held`.
+    held_events: usize,
 }
 
 /// The events of an operation that has not ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     start: Instant,
     has_failed_attempt: bool,
+    /// True after a server was selected, until a command is sent or the next selection begins.
+    waits_for_connection: bool,
     events: Vec<(Instant, EventKind)>,
 }
 
@@ -95,9 +97,10 @@ impl Recorder {
         }
     }
 
-    /// Returns a recorder that leaves out operations which succeed with their first attempt in less
+    /// Returns a recorder that leaves out operations which succeed without a failed attempt in less
     /// than this time, and which connections are in use. For clients with many operations, whose
-    /// recording would otherwise cover a short time only.
+    /// recording would otherwise cover a short time only. The error of a write concern in a reply
+    /// does not count as a failed attempt.
     #[must_use]
     pub fn of_slow_operations(slow: Duration) -> Self {
         let slow = Some(slow);
@@ -116,10 +119,14 @@ impl Recorder {
             recording.clients += 1;
             recording.clients - 1
         };
-        let (recorder, offset) = (self.clone(), self.start.elapsed());
+        let recorder = self.clone();
+        let start = OnceLock::new();
         Arc::new(move |event: &Event| {
+            // The time of an event is that since the start of its client.
+            let since_start = event.at.since_start();
+            let start = start.get_or_init(|| recorder.start.elapsed().saturating_sub(since_start));
             let mut recording = recorder.lock();
-            recording.observe(event.at + offset, client, &event.kind, recorder.slow);
+            recording.observe(event.at + *start, client, &event.kind, recorder.slow);
         })
     }
 
@@ -138,10 +145,19 @@ impl Recorder {
 
     /// Returns a page of HTML that shows the recording until now, with this title and with the
     /// failure that it is to explain. The page needs no other file.
+    ///
+    /// Events reach a listener after the calls that caused them. So call `flush_events` of the
+    /// client before, to have all of them in the page.
     #[must_use]
     pub fn page(&self, title: &str, failure: Option<&str>) -> String {
         let now = self.now();
-        let mut picture = self.lock().finished();
+        let (mut picture, held) = {
+            let recording = self.lock();
+            (recording.picture.clone(), recording.held.clone())
+        };
+        for ((client, _), operation) in &held {
+            show(&mut picture, *client, operation);
+        }
         picture.finish(now);
         let mut summary = format!("{:.1} s of real time", now.since_start().as_secs_f64());
         if let Some(slow) = self.slow {
@@ -175,35 +191,28 @@ impl Recording {
         };
         match (event, operation_of(event)) {
             (EventKind::Operation(OperationEvent::Started { .. }), Some(operation)) => {
-                if self.held.len() >= MAX_HELD_OPERATIONS {
-                    self.held.pop_first();
-                }
                 let held = Held {
                     start: at,
                     has_failed_attempt: false,
-                    events: vec![(at, event.clone())],
+                    waits_for_connection: false,
+                    events: Vec::new(),
                 };
                 self.held.insert((client, operation), held);
+                self.hold(at, (client, operation), event);
             }
             (EventKind::Operation(OperationEvent::Ended { failure, .. }), Some(operation)) => {
-                let Some(held) = self.held.remove(&(client, operation)) else {
-                    return;
-                };
-                let is_slow = at.saturating_since(held.start) >= slow;
-                if is_slow || held.has_failed_attempt || failure.is_some() {
-                    show(&mut self.picture, client, &held);
+                let held = self.take_held((client, operation));
+                let is_shown = held.as_ref().is_some_and(|held| {
+                    held.has_failed_attempt || at.saturating_since(held.start) >= slow
+                });
+                if is_shown || failure.is_some() {
+                    if let Some(held) = held {
+                        show(&mut self.picture, client, &held);
+                    }
                     self.picture.observe(at, client, event);
                 }
             }
-            // An operation that the application did not begin has no event of its start.
-            (_, Some(operation)) => {
-                if let Some(held) = self.held.get_mut(&(client, operation)) {
-                    held.has_failed_attempt |= is_failure(event);
-                    if held.events.len() < MAX_HELD_EVENTS {
-                        held.events.push((at, without_documents(event)));
-                    }
-                }
-            }
+            (_, Some(operation)) => self.hold(at, (client, operation), event),
             (
                 EventKind::Pool(
                     PoolEvent::CheckOutStarted { .. }
@@ -214,20 +223,61 @@ impl Recording {
             ) => {}
             (EventKind::Dropped { .. }, None) => {
                 // The dropped events may have been the ends of operations.
-                self.held.retain(|(other, _), _| *other != client);
+                let operations = self.held.range((client, 0)..=(client, u64::MAX));
+                let operations: Vec<_> = operations.map(|(key, _)| *key).collect();
+                for operation in operations {
+                    if let Some(held) = self.take_held(operation) {
+                        show(&mut self.picture, client, &held);
+                    }
+                }
                 self.picture.observe(at, client, event);
             }
             (_, None) => self.picture.observe(at, client, event),
         }
     }
 
-    /// Returns the picture with the operations that have not ended.
-    fn finished(&self) -> Picture {
-        let mut picture = self.picture.clone();
-        for ((client, _), held) in &self.held {
-            show(&mut picture, *client, held);
+    /// Holds an event of an operation until the operation ends. Does nothing if the start of the
+    /// operation is not held, because it was dropped.
+    fn hold(&mut self, at: Instant, operation: (usize, u64), event: &EventKind) {
+        let Some(held) = self.held.get_mut(&operation) else {
+            return;
+        };
+        held.note_attempt(event);
+        held.events.push((at, without_documents(event)));
+        self.held_events += 1;
+        while self.held_events > MAX_HELD_EVENTS {
+            let Some((_, held)) = self.held.pop_first() else {
+                return;
+            };
+            self.held_events -= held.events.len();
+            self.picture.miss(held.events.len());
         }
-        picture
+    }
+
+    fn take_held(&mut self, operation: (usize, u64)) -> Option<Held> {
+        let held = self.held.remove(&operation)?;
+        self.held_events -= held.events.len();
+        Some(held)
+    }
+}
+
+impl Held {
+    /// Notes if an attempt has failed. An attempt whose check-out failed has no command, and is
+    /// followed by another selection.
+    fn note_attempt(&mut self, event: &EventKind) {
+        match event {
+            EventKind::Command(CommandEvent::Failed { .. })
+            | EventKind::Selection(SelectionEvent::Failed { .. }) => self.has_failed_attempt = true,
+            EventKind::Selection(SelectionEvent::Started { .. }) => {
+                self.has_failed_attempt |= self.waits_for_connection;
+            }
+            _ => {}
+        }
+        let is_selected = matches!(
+            event,
+            EventKind::Selection(SelectionEvent::Succeeded { .. })
+        );
+        self.waits_for_connection = is_selected;
     }
 }
 
@@ -257,14 +307,6 @@ fn operation_of(event: &EventKind) -> Option<u64> {
         ) => Some(facts.operation_id),
         _ => None,
     }
-}
-
-fn is_failure(event: &EventKind) -> bool {
-    matches!(
-        event,
-        EventKind::Command(CommandEvent::Failed { .. })
-            | EventKind::Selection(SelectionEvent::Failed { .. })
-    )
 }
 
 /// Copies an event without the documents of commands and replies, which can be large.

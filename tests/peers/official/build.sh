@@ -3,8 +3,10 @@
 # follows a step-down. The program `porting-peer` lies beside it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-# Flags and target directories of our workspace would cause needless rebuilds of this one.
+# Flags and target directories of our workspace would cause needless rebuilds of this one, and so
+# would the variables with which GSSAPI is built (../kerberos/build-env.sh).
 unset CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR RUSTFLAGS
+unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS
 timeout 1200 cargo build --locked --quiet --target-dir target --workspace \
     --features porting-peer/official >&2
 echo "$PWD/target/debug/official-driver-peer"

@@ -9,7 +9,6 @@ use rustix::{
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -110,36 +109,12 @@ impl Runtime for Leaving {
         self.inner.connect(address).await
     }
 
-    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send {
-        self.inner.connect_unix(path)
-    }
+    onionskin_tests::forward_runtime!(
+        inner: connect_unix, sleep, spawn, spawn_blocking, now, wall_time, entropy
+    );
 
     async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         Ok(vec![self.first, (Ipv4Addr::new(127, 0, 0, 9), port).into()])
-    }
-
-    fn sleep(&self, duration: Duration) -> Self::Sleep {
-        self.inner.sleep(duration)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.spawn(task);
-    }
-
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        self.inner.spawn_blocking(work);
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn wall_time(&self) -> Duration {
-        self.inner.wall_time()
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.entropy(bytes)
     }
 }
 

@@ -107,25 +107,9 @@ impl Runtime for SilentRuntime {
         }
     }
 
-    fn sleep(&self, duration: Duration) -> SimSleep {
-        self.inner.sleep(duration)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.spawn(task);
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn wall_time(&self) -> Duration {
-        self.inner.wall_time()
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.entropy(bytes)
-    }
+    onionskin_tests::forward_runtime!(
+        inner: sleep, spawn, now, wall_time, entropy
+    );
 }
 
 impl SilentRuntime {

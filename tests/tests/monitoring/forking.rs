@@ -22,14 +22,10 @@ use onionskin_deployment::deployment::Deployment;
 use onionskin_worlds::world::SimRuntime;
 use std::{
     collections::BTreeSet,
-    io,
-    net::SocketAddr,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 /// The simulated runtime with a process id that can change.
@@ -43,47 +39,12 @@ impl Runtime for Forkable {
     type Stream = <SimRuntime as Runtime>::Stream;
     type Sleep = <SimRuntime as Runtime>::Sleep;
 
-    fn connect(
-        &self,
-        address: SocketAddr,
-    ) -> impl Future<Output = io::Result<Self::Stream>> + Send {
-        self.inner.connect(address)
-    }
-
-    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send {
-        self.inner.connect_unix(path)
-    }
-
-    fn resolve(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
-        self.inner.resolve(host, port)
-    }
-
-    fn sleep(&self, duration: Duration) -> Self::Sleep {
-        self.inner.sleep(duration)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.spawn(task);
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn wall_time(&self) -> Duration {
-        self.inner.wall_time()
-    }
+    onionskin_tests::forward_runtime!(
+        inner: connect, connect_unix, resolve, sleep, spawn, now, wall_time, entropy
+    );
 
     fn process_id(&self) -> Option<u32> {
         Some(self.process.load(Ordering::SeqCst))
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.entropy(bytes)
     }
 }
 

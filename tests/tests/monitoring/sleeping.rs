@@ -16,7 +16,6 @@ use std::{
     cell::Cell,
     future::Future,
     io,
-    net::SocketAddr,
     path::Path,
     pin::Pin,
     task::{Context, Poll},
@@ -60,20 +59,12 @@ impl Runtime for Strict {
     type Stream = SimStream;
     type Sleep = StrictSleep;
 
-    fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<SimStream>> + Send {
-        self.0.connect(address)
-    }
+    onionskin_tests::forward_runtime!(
+        0: connect, resolve, now, wall_time, entropy
+    );
 
     async fn connect_unix(&self, _: &Path) -> io::Result<SimStream> {
         Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn resolve(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
-        self.0.resolve(host, port)
     }
 
     fn sleep(&self, duration: Duration) -> StrictSleep {
@@ -82,18 +73,6 @@ impl Runtime for Strict {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(StrictTask(Box::pin(task)));
-    }
-
-    fn now(&self) -> Duration {
-        self.0.now()
-    }
-
-    fn wall_time(&self) -> Duration {
-        self.0.wall_time()
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.entropy(bytes)
     }
 }
 

@@ -21,7 +21,6 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
-    time::Duration,
 };
 
 /// A runtime whose streams return one byte per read, and count the reads.
@@ -79,33 +78,9 @@ impl Runtime for OneByteRuntime {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn resolve(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
-        self.inner.resolve(host, port)
-    }
-
-    fn sleep(&self, duration: Duration) -> SimSleep {
-        self.inner.sleep(duration)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.spawn(task);
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn wall_time(&self) -> Duration {
-        self.inner.wall_time()
-    }
-
-    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.inner.entropy(bytes)
-    }
+    onionskin_tests::forward_runtime!(
+        inner: resolve, sleep, spawn, now, wall_time, entropy
+    );
 }
 
 /// One poll of an operation's future makes at most 32 reads, however many bytes are available. So a

@@ -205,6 +205,8 @@ fn world(setting: &Setting, seed: u64) -> Result<(Executor, Server<SimRuntime>),
     }
     let started_at = options.started_at;
     let executor = Executor::around(seed, options).map_err(|failure| failure.to_string())?;
+    // The shortest limit of a file is a socketTimeoutMS of 20 ms.
+    executor.limit_pauses(Duration::from_millis(1));
     let runtime = executor.runtime(0);
     // The workload `test` of MONGODB-OIDC reads its token from the file that this variable names.
     let token = issuer.issue(&TokenClaims::new("me", started_at, LIMIT));

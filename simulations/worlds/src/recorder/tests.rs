@@ -1,10 +1,11 @@
 use super::*;
 use crate::world::picture::tests::data;
-use bson::rawdoc;
+use bson::{oid::ObjectId, rawdoc};
 use onionskin_core::{
     address::Address,
+    description::{TopologyDescription, TopologyId},
     error::{Error, ErrorKind},
-    event::{CommandFacts, OperationFacts},
+    event::{CommandFacts, OperationFacts, SelectionFacts},
 };
 
 const SLOW: Duration = Duration::from_millis(50);
@@ -146,7 +147,7 @@ fn a_page_has_members_and_marks_and_no_documents() {
 }
 
 #[test]
-fn dropped_events_forget_the_operations_of_their_client_only() {
+fn dropped_events_end_the_operations_of_their_client_only() {
     let recorder = Recorder::of_slow_operations(SLOW);
     let listeners = [recorder.listener(), recorder.listener()];
     for listener in &listeners {
@@ -154,25 +155,82 @@ fn dropped_events_forget_the_operations_of_their_client_only() {
     }
     tell(&listeners[0], 1, [EventKind::Dropped { count: 7 }]);
     assert_eq!(recorder.lock().held.len(), 1);
-    tell(&listeners[0], 90, [ended(1, None)]);
-    assert_eq!(operations(&recorder, "client 0"), [""; 0]);
-    assert_ne!(operations(&recorder, "client 1"), [""; 0]);
+    assert_eq!(recorder.lock().held_events, 2);
+    // The result of the first one is not known. The end of a failed one is in the list of events.
+    tell(
+        &listeners[0],
+        2,
+        [ended(1, None), ended(9, Some(ErrorKind::Abandoned.into()))],
+    );
+    let shown = operations(&recorder, "client 0");
+    assert_eq!(shown, ["find on a:1, connection 3"]);
+    let page = recorder.page("", None);
+    assert!(page.contains("operation 9 fails"));
+}
+
+#[test]
+fn a_failed_check_out_is_a_failed_attempt() {
+    let selection = |event: fn(SelectionFacts) -> SelectionEvent, number| {
+        EventKind::Selection(event(SelectionFacts {
+            operation: "find".into(),
+            operation_id: number,
+            selector: "".into(),
+            topology: Arc::new(TopologyDescription::unknown(TopologyId(
+                ObjectId::from_bytes([1; 12]),
+            ))),
+        }))
+    };
+    let begins = |facts| SelectionEvent::Started { facts };
+    let succeeds = |facts| SelectionEvent::Succeeded {
+        facts,
+        address: Address::tcp("a", 1),
+    };
+    let recorder = Recorder::of_slow_operations(SLOW);
+    let listener = recorder.listener();
+    for (number, attempts) in [(1, 1), (2, 2)] {
+        let [start, command] = started(number);
+        tell(&listener, 0, [start]);
+        for _ in 0..attempts {
+            tell(
+                &listener,
+                0,
+                [selection(begins, number), selection(succeeds, number)],
+            );
+        }
+        tell(&listener, 0, [command, ended(number, None)]);
+    }
+    let shown = operations(&recorder, "client 0").join("; ");
+    assert!(
+        !shown.contains("find1") && shown.contains("find2"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn the_events_that_are_held_are_bounded() {
     let recorder = Recorder::of_slow_operations(SLOW);
     let listener = recorder.listener();
-    tell(&listener, 0, started(0));
-    tell(&listener, 0, (0..2 * MAX_HELD_EVENTS).map(|_| failed(0)));
-    assert_eq!(recorder.lock().held[&(0, 0)].events.len(), MAX_HELD_EVENTS);
-    for number in 0..MAX_HELD_OPERATIONS as u64 + 2 {
+    for number in 0..MAX_HELD_EVENTS as u64 + 2 {
         tell(&listener, 0, started(number).into_iter().take(1));
     }
-    let recording = recorder.lock();
-    assert_eq!(recording.held.len(), MAX_HELD_OPERATIONS);
-    assert!(
-        !recording.held.contains_key(&(0, 1)),
-        "the earliest is gone"
-    );
+    {
+        let recording = recorder.lock();
+        assert_eq!(
+            (recording.held.len(), recording.held_events),
+            (MAX_HELD_EVENTS, MAX_HELD_EVENTS)
+        );
+        assert!(
+            !recording.held.contains_key(&(0, 1)),
+            "the earliest is gone"
+        );
+    }
+    let data = data(&recorder.page("", None));
+    let summary = data["summary"].as_str().expect("a summary");
+    assert!(summary.contains("the earliest 2 events"), "{summary}");
+    // One operation can have them all.
+    let recorder = Recorder::of_slow_operations(SLOW);
+    let listener = recorder.listener();
+    tell(&listener, 0, started(0));
+    tell(&listener, 0, (0..MAX_HELD_EVENTS).map(|_| failed(0)));
+    assert_eq!(recorder.lock().held_events, 0);
 }

@@ -159,10 +159,13 @@ fn on_connection(pool: &mut Lane, at: Instant, event: &PoolEvent) {
         }
         PoolEvent::ConnectionReady { connection, .. } | PoolEvent::CheckedIn { connection, .. } => {
             let text = format!("connection {connection}");
+            // Dropped events may have ended the connection.
+            pool.begin_once(at, *connection, "");
             pool.enter(at, *connection, SpanKind::Idle, text);
         }
         PoolEvent::CheckedOut { connection, .. } => {
             let text = format!("connection {connection}");
+            pool.begin_once(at, *connection, "");
             pool.enter(at, *connection, SpanKind::Used, text);
         }
         PoolEvent::ConnectionClosed { connection, .. } => pool.end(at, *connection, None),

@@ -146,6 +146,11 @@ impl Picture {
         client.end_operation(at, operation, failure.as_ref());
     }
 
+    /// Notes that this number of events is missing.
+    pub(crate) fn miss(&mut self, events: usize) {
+        self.missing_events += events as u64;
+    }
+
     /// Notes a moment that concerns all lanes.
     pub fn mark(&mut self, at: Instant, kind: MarkKind, text: String) {
         if self.marks.len() >= MAX_EVENTS {

@@ -36,9 +36,6 @@ use std::{
 /// The latency of messages in a quiet world, which is about that of a local network.
 const QUIET_LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
-/// The pause of a writer after a partial write is shorter than this.
-const MAX_BLOCKED: Duration = Duration::from_millis(20);
-
 /// A spawned task.
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -292,7 +289,7 @@ impl Executor {
             cutter: Cutter::default(),
             rates: options.rates,
             random,
-            max_blocked: MAX_BLOCKED,
+            max_blocked: Duration::from_millis(20),
             trace: Trace::new(options.keep_trace),
             history: History::default(),
             applications: Records::default(),
@@ -345,10 +342,13 @@ impl Executor {
             .map_err(|error| setup::impossible(&error))?;
         let network = Network::new(deployment, &options, &seed);
         let random = seed.split("world").random();
-        let executor = Self::new(network, VecDeque::new(), &options, random);
-        // A pause belongs to the network, so it is not much longer than the latency.
-        executor.shared.lock().max_blocked = latency.1 * 5;
-        Ok(executor)
+        Ok(Self::new(network, VecDeque::new(), &options, random))
+    }
+
+    /// Makes the pause of a writer after a partial write, which is drawn, shorter than this. The
+    /// default is 20 ms.
+    pub fn limit_pauses(&self, most: Duration) {
+        self.shared.lock().max_blocked = most;
     }
 
     /// Returns the runtime of the client with this number.
