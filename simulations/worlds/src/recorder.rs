@@ -197,6 +197,8 @@ impl Recording {
                     waits_for_connection: false,
                     events: Vec::new(),
                 };
+                // Clients that share a listener have the same numbers.
+                self.take_held((client, operation));
                 self.held.insert((client, operation), held);
                 self.hold(at, (client, operation), event);
             }

@@ -233,4 +233,7 @@ fn the_events_that_are_held_are_bounded() {
     tell(&listener, 0, started(0));
     tell(&listener, 0, (0..MAX_HELD_EVENTS).map(|_| failed(0)));
     assert_eq!(recorder.lock().held_events, 0);
+    // Two clients have the same listener, although each should have its own.
+    tell(&listener, 0, started(1).into_iter().chain(started(1)));
+    assert_eq!(recorder.lock().held_events, 2);
 }
