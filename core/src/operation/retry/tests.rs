@@ -9,7 +9,7 @@ use crate::{
     connection::SocketId,
     description::{ServerId, TopologyId},
     error::{CommandError, NetworkFault, TlsFault, Wait},
-    operation::{Command, OperationId},
+    operation::{Assessment, Command, InTransaction, OperationId},
     pool::ConnectionId,
     random::Seed,
 };
@@ -424,6 +424,49 @@ fn errors_that_break_an_established_connection_are_retryable() {
         for kind in KINDS {
             assert_eq!(proves_attempt(kind, &error), expected, "{error:?}");
         }
+    }
+}
+
+#[test]
+fn a_statement_of_a_transaction_is_no_retryable_write_if_its_check_out_fails() {
+    let message = String::new();
+    let cleared = Error::new(ErrorKind::ConnectionPoolCleared { message });
+    for (step, expected) in [
+        (None, true),
+        (Some(TransactionStep::Statement), false),
+        (Some(TransactionStep::Commit), true),
+        (Some(TransactionStep::Abort), true),
+    ] {
+        let mut write = operation(CommandKind::RetryableWrite);
+        write.request.transaction = step.map(InTransaction::new);
+        let labelled = POLICY.label(&write, cleared.clone(), None);
+        let has_label = labelled.has_label(&Label::RetryableWriteError);
+        assert_eq!(has_label, expected, "{step:?}");
+    }
+}
+
+/// A mongos retries the write itself after such an error (RW-16).
+#[test]
+fn the_write_concern_error_of_an_old_server_is_retryable_except_from_mongos() {
+    let reply = rawdoc! { "ok": 1, "n": 1, "writeConcernError": { "code": 91, "errmsg": "" } };
+    let assessment = Assessment::new(&reply, CommandKind::RetryableWrite, None);
+    let error = assessment.result.expect_err("the write concern failed");
+    for (server_type, max_wire_version, expected) in [
+        (ServerType::RsPrimary, 8, true),
+        (ServerType::RsPrimary, 9, false),
+        (ServerType::Mongos, 8, false),
+        (ServerType::Mongos, 9, false),
+    ] {
+        let mut write = operation(CommandKind::RetryableWrite);
+        write.request.txn_number = Some(1);
+        let facts = ConnectionFacts {
+            server_type,
+            max_wire_version,
+            ..facts()
+        };
+        let labelled = POLICY.label(&write, error.clone(), Some(&facts));
+        let has_label = labelled.has_label(&Label::RetryableWriteError);
+        assert_eq!(has_label, expected, "{server_type} {max_wire_version}");
     }
 }
 
