@@ -227,7 +227,7 @@ fn the_events_that_are_held_are_bounded() {
     let data = data(&recorder.page("", None));
     let summary = data["summary"].as_str().expect("a summary");
     assert!(summary.contains("the earliest 2 events"), "{summary}");
-    // One operation can have them all.
+    // All events that are held can be those of one operation.
     let recorder = Recorder::of_slow_operations(SLOW);
     let listener = recorder.listener();
     tell(&listener, 0, started(0));

@@ -13,9 +13,11 @@ use std::{collections::BTreeSet, future::IntoFuture as _, time::Duration};
 /// The index of a caller.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// True and false if it can exist or not, as the acknowledged calls leave it.
+    /// Has `true` if the index can exist after the acknowledged calls, and `false` if it can be
+    /// missing.
     exists: BTreeSet<bool>,
-    /// True and false if a call with an unknown outcome can still create or drop it.
+    /// Has `true` if a call with an unknown outcome can still create the index, and `false` if one
+    /// can still drop it.
     open: BTreeSet<bool>,
 }
 
