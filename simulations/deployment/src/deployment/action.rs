@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// The id of a client's connection, which the caller chooses. The caller uses each id once and
-/// leaves its highest bit unset, because the deployment sets that bit for connections to the shard.
+/// leaves its eight highest bits unset, because the deployment uses these for connections to
+/// shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 

@@ -24,7 +24,10 @@ impl Deployment {
                 continue;
             }
             check_indexes(member.store()).map_err(|what| format!("member {index}: {what}"))?;
-            let (first, store) = *level.entry(last).or_insert_with(|| (index, member.store()));
+            let place = (member.shard(), last);
+            let (first, store) = *level
+                .entry(place)
+                .or_insert_with(|| (index, member.store()));
             compare(store, member.store())
                 .map_err(|what| format!("members {first} and {index}: {what}"))?;
         }

@@ -17,6 +17,7 @@ mod jobs;
 mod network;
 mod options;
 mod routing;
+mod settle;
 mod upkeep;
 mod users;
 
@@ -26,24 +27,24 @@ pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
 pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions, plain_message};
 pub use options::{
-    DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_VOTING_MEMBERS, MemberOptions,
-    NetworkOptions, ReplicaSetOptions, ServerVersion, Shape,
+    DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_SHARDS, MAX_VOTING_MEMBERS,
+    MemberOptions, NetworkOptions, ReplicaSetOptions, ServerVersion, Shape,
 };
 pub use users::{AuthMechanism, AuthOptions, EXTERNAL, Role, User};
 
 use crate::{
     replica::{Bound, Replica, SetConfig},
-    server::{Accounts, Arrival, Member, Output},
+    server::{Accounts, Arrival, Member},
     store::Store,
 };
 use jobs::LongQueries;
-use network::{Envelope, Network};
+use network::Network;
 use onionskin_core::{
     random::Seed,
     time::{Instant, earliest},
 };
-pub(crate) use routing::SHARD_NAME;
 use routing::Traffic;
+pub(crate) use routing::{shard_address, shard_name};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -100,7 +101,7 @@ impl Deployment {
                 Member::new(index, options, accounts, replica, &seed)
             })
             .collect();
-        members.extend(routing::shard(&options, seed));
+        members.extend(routing::shards(&options, seed));
         let network = Network::new(options.network, seed.split("network").random());
         let mut deployment = Self {
             options,
@@ -263,14 +264,19 @@ impl Deployment {
     /// Ends a member's process: its connections are closed, and it accepts no new ones. The member
     /// keeps its data.
     pub fn kill(&mut self, now: Instant, member: usize) {
-        let Some(home) = self.clients_member(member).filter(|m| m.is_up()) else {
+        if self.clients_member(member).is_none_or(|m| !m.is_up()) {
             return;
-        };
-        home.kill();
-        self.network.forget(member);
+        }
         self.actions.push_back(Action::StopListening(member));
         self.actions
             .push_back(Action::Report(MemberEvent::Killed { member }));
+        self.stop(now, member);
+    }
+
+    /// Ends the process of a member or of a shard, which runs.
+    fn stop(&mut self, now: Instant, member: usize) {
+        self.members[member].kill();
+        self.network.forget(member);
         self.settle(now);
     }
 
@@ -294,8 +300,8 @@ impl Deployment {
     /// Starts a killed member again with its data. A member that [failed](MemberEvent::Failed) is
     /// not started.
     pub fn restart(&mut self, now: Instant, member: usize) {
-        let may_run = |member: &&mut Member| !member.is_up() && !member.has_failed();
-        let Some(home) = self.clients_member(member).filter(may_run) else {
+        let home = self.clients_member(member);
+        let Some(home) = home.filter(|home| home.may_restart()) else {
             return;
         };
         home.restart(now);
@@ -344,8 +350,8 @@ impl Deployment {
         &self.options
     }
 
-    /// Returns the number of members that clients can connect to, running or not. The shard behind
-    /// routers is not counted.
+    /// Returns the number of members that clients can connect to, running or not. The shards behind
+    /// routers are not counted.
     #[must_use]
     pub fn members(&self) -> usize {
         self.options.addresses.len()
@@ -363,14 +369,15 @@ impl Deployment {
         self.members.get(member).map_or(0, Member::term)
     }
 
-    /// Returns the primary of the highest term, the standalone, or the shard behind the routers.
-    /// The index of the shard follows those of the routers.
+    /// Returns the primary of the highest term, the standalone, or the first shard behind the
+    /// routers. The indexes of the shards follow those of the routers.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let leads =
             |m: &Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
+        let is_of_first_set = |member: &Member| member.shard().is_none_or(|shard| shard == 0);
         let members = self.members.iter().enumerate();
-        let leaders = members.filter(|(_, member)| leads(member));
+        let leaders = members.filter(|(_, member)| leads(member) && is_of_first_set(member));
         let leader = leaders.max_by_key(|(_, member)| member.term());
         leader.map(|(place, _)| place)
     }
@@ -417,51 +424,6 @@ impl Deployment {
             self.actions.push_back(Action::Close(connection));
         }
         self.settle(now);
-    }
-
-    /// Collects the outputs of all members, and carries their messages until none is due now.
-    fn settle(&mut self, now: Instant) {
-        for index in 0..self.members.len() {
-            self.collect(now, index);
-        }
-        self.carry_traffic(now);
-        while let Some(envelope) = self.network.receive(now) {
-            let Envelope { from, to, message } = envelope;
-            if self.members[to].is_up() {
-                self.members[to].handle_message(now, from, message);
-                self.collect(now, to);
-            }
-        }
-        for member in 0..self.members.len() {
-            if self.members[member].has_failed() {
-                self.kill(now, member);
-            }
-        }
-    }
-
-    fn collect(&mut self, now: Instant, index: usize) {
-        while let Some(output) = self.members[index].poll_output(now) {
-            match output {
-                Output::Send(to, message) => {
-                    let from = index;
-                    if to < self.members.len() {
-                        self.network.send(now, Envelope { from, to, message });
-                    }
-                }
-                Output::Route(connection, to, bytes) => {
-                    self.traffic
-                        .push_back(Traffic::Request(connection, to, bytes));
-                }
-                Output::Transmit(connection) if routing::is_inner(connection) => {
-                    self.traffic.push_back(Traffic::Answer(connection));
-                }
-                Output::Transmit(connection) => self.transmits.push_back(connection),
-                Output::Turn(connection) => self.turns.push_back(connection),
-                Output::Close(connection) => self.close(now, connection),
-                Output::Report(event) => self.actions.push_back(Action::Report(event)),
-                Output::LongQuery(connection) => self.long_queries.push(connection),
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! deployment sets the cuts.
 
 use super::NetworkOptions;
-use crate::replica::Message;
+use crate::{replica::Message, server::CommitMessage};
 use onionskin_core::{random::Random, time::Instant};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,15 @@ use std::{
 pub(super) struct Envelope {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) message: Message,
+    pub(super) content: Content,
+}
+
+/// The content of a message.
+#[derive(Debug)]
+pub(super) enum Content {
+    Replication(Message),
+    /// A message of a two-phase commit, between shards.
+    Commit(CommitMessage),
 }
 
 /// The network: the messages in transit, in the order of their arrival, and the cuts. The messages

@@ -13,6 +13,9 @@ pub const MAX_MEMBERS: usize = 50;
 /// The largest number of voting members, as in the server.
 pub const MAX_VOTING_MEMBERS: usize = 7;
 
+/// The largest number of shards of a deployment.
+pub const MAX_SHARDS: usize = 100;
+
 /// The options of a deployment.
 #[derive(Clone, Debug)]
 pub struct DeploymentOptions {
@@ -22,6 +25,9 @@ pub struct DeploymentOptions {
     /// replica set in the order of its options, or the routers. The hello replies of a replica set
     /// list the addresses of the members that are not hidden.
     pub addresses: Vec<Address>,
+    /// The number of shards behind the routers. Each database is on one of them; see
+    /// [`shard_of`](Self::shard_of). Default: 1.
+    pub shards: usize,
     /// The users at the start. If there are none, the servers require no authentication.
     pub users: Vec<User>,
     /// The iteration count of SCRAM. Default: 4096, the smallest count that drivers accept, because
@@ -57,7 +63,8 @@ impl DeploymentOptions {
     }
 
     /// Creates the options of routers in front of one shard. Each router has its own fail points,
-    /// and knows only the cursors that it opened. The shard holds the data.
+    /// and knows only the cursors that it opened. The shard holds the data. For more shards, set
+    /// [`shards`](Self::shards).
     #[must_use]
     pub fn sharded(routers: Vec<Address>) -> Self {
         Self::of(Shape::Sharded, routers)
@@ -74,6 +81,7 @@ impl DeploymentOptions {
         Self {
             shape,
             addresses,
+            shards: 1,
             users: Vec::new(),
             scram_iterations: 4096,
             auth: AuthOptions::default(),
@@ -89,6 +97,32 @@ impl DeploymentOptions {
     #[must_use]
     pub const fn requires_authentication(&self) -> bool {
         !self.users.is_empty() || !self.auth.issuers.is_empty()
+    }
+
+    /// Returns the number of the shard with the data of a database: a hash of the name, modulo the
+    /// number of shards. The databases of the cluster itself (`admin`, `config`, `local`) are on
+    /// shard 0. A real cluster chooses the shard when the database is created.
+    ///
+    /// ```
+    /// # use onionskin_core::address::Address;
+    /// # use onionskin_deployment::deployment::DeploymentOptions;
+    /// let mut options = DeploymentOptions::sharded(vec![Address::tcp("localhost", 27017)]);
+    /// options.shards = 2;
+    /// assert_eq!((options.shard_of("left"), options.shard_of("right")), (0, 1));
+    /// ```
+    #[must_use]
+    pub fn shard_of(&self, database: &str) -> usize {
+        if matches!(database, "admin" | "config" | "local") {
+            return 0;
+        }
+        // FNV-1a with 64 bits.
+        let hash = database
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+        let shards = u64::try_from(self.shards.max(1)).unwrap_or(u64::MAX);
+        usize::try_from(hash % shards).unwrap_or(0)
     }
 
     /// Returns an error if the options are not valid.
@@ -129,6 +163,13 @@ impl DeploymentOptions {
                 set.members.len()
             }
         };
+        let is_sharded = matches!(self.shape, Shape::Sharded | Shape::LoadBalanced { .. });
+        if self.shards == 0 || self.shards > MAX_SHARDS {
+            return fail("the number of shards must be between 1 and 100");
+        }
+        if self.shards > 1 && !is_sharded {
+            return fail("only a deployment with routers has several shards");
+        }
         if members == 0 || members > MAX_MEMBERS {
             return fail("the number of members must be between 1 and 50");
         }
@@ -166,7 +207,7 @@ pub enum Shape {
     Standalone,
     /// A replica set, whose members elect a primary.
     ReplicaSet(ReplicaSetOptions),
-    /// A sharded cluster: routers, one at each address, and one shard behind them. The shard is a
+    /// A sharded cluster: routers, one at each address, and the shards behind them. A shard is a
     /// replica set with one member, which only the routers can reach.
     Sharded,
     /// A sharded cluster behind a load balancer. Each router is a service. On a connection through

@@ -22,6 +22,9 @@ impl Deployment {
         for member in 0..self.members() {
             self.restart(now, member);
         }
+        for shard in 0..self.options.shards {
+            self.restart_shard(now, shard);
+        }
         self.set_auth_fault(None);
         for member in &mut self.members {
             member.restore(now);
@@ -32,11 +35,13 @@ impl Deployment {
     /// Drops all databases. The change is replicated as one of a client is. Returns false if no
     /// member can write now, as during an election, or if an open transaction uses the data.
     pub fn drop_data(&mut self, now: Instant) -> bool {
-        let dropped = self
-            .writer()
-            .is_some_and(|writer| writer.drop_all(now).is_ok());
+        let mut is_dropped = true;
+        for shard in 0..self.options.shards {
+            let writer = self.writer(shard);
+            is_dropped &= writer.is_some_and(|writer| writer.drop_all(now).is_ok());
+        }
         self.settle(now);
-        dropped
+        is_dropped
     }
 
     /// Inserts documents into a collection, which need not exist. The change is replicated as one
@@ -52,7 +57,8 @@ impl Deployment {
         namespace: &Namespace,
         documents: Vec<Document>,
     ) -> Result<bool, String> {
-        let Some(writer) = self.writer() else {
+        let shard = self.options.shard_of(&namespace.database);
+        let Some(writer) = self.writer(shard) else {
             return Ok(false);
         };
         let inserted = writer.seed(now, namespace, documents);
@@ -64,9 +70,14 @@ impl Deployment {
     /// enough of them run, they also know that a majority has the entry.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        let holders = || self.members.iter().filter(|m| m.is_up() && m.holds_data());
+        (0..self.options.shards).all(|shard| self.is_set_level(shard))
+    }
+
+    fn is_set_level(&self, shard: usize) -> bool {
+        let members = || self.members.iter().filter(|m| m.is_of_set(shard));
+        let holders = || members().filter(|m| m.is_up() && m.holds_data());
         let progress: Vec<(u64, u64)> = holders().map(Member::progress).collect();
-        let voters = self.members.iter().filter(|member| member.votes()).count();
+        let voters = members().filter(|member| member.votes()).count();
         let is_majority = holders().filter(|member| member.votes()).count() > voters / 2;
         let Some(&(_, last)) = progress.first() else {
             return true;
@@ -76,9 +87,14 @@ impl Deployment {
             .all(|&(commit, own)| own == last && (commit == last || !is_majority))
     }
 
-    /// Returns the member that can write.
-    fn writer(&mut self) -> Option<&mut Member> {
-        let primary = self.primary().map(|place| &mut self.members[place]);
-        primary.filter(|member| member.may_write())
+    /// Returns the member that can write the data of a shard. A deployment without routers has one
+    /// shard.
+    fn writer(&mut self, shard: usize) -> Option<&mut Member> {
+        let place = match shard {
+            0 => self.primary()?,
+            _ => self.options.addresses.len() + shard,
+        };
+        let member = self.members.get_mut(place);
+        member.filter(|member| member.may_write())
     }
 }

@@ -66,9 +66,7 @@ impl Entry {
         changes: Vec<Change>,
         retry: Option<Retry>,
     ) -> Self {
-        let effects = retry.iter().flat_map(|retry| &retry.statements);
-        let effects: usize = effects.map(|(_, effect)| effect.bytes()).sum();
-        let bytes = effects + changes.iter().map(Change::bytes).sum::<usize>();
+        let bytes = retry.as_ref().map_or(0, Retry::bytes) + bytes_of(&changes);
         Self {
             position,
             time,
@@ -78,19 +76,54 @@ impl Entry {
             bytes,
         }
     }
+
+    /// Returns the cluster time of the prepared transaction that this entry commits.
+    pub(crate) fn committed_at(&self) -> Option<Timestamp> {
+        match self.retry.as_ref()?.step {
+            Step::Commit(at) => at,
+            _ => None,
+        }
+    }
 }
 
 /// The UUID of a session.
 pub(crate) type SessionKey = [u8; 16];
 
-/// The retryable statements of the command that made an entry, or the commit of a transaction.
+fn bytes_of(changes: &[Change]) -> usize {
+    changes.iter().map(Change::bytes).sum()
+}
+
+/// The retryable statements of the command that made an entry, or a step of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) session: SessionKey,
     pub(crate) transaction: i64,
-    pub(crate) statements: Vec<(i32, Effect)>,
-    /// True for the commit of a transaction, which has no statements.
-    pub(crate) is_commit: bool,
+    pub(crate) step: Step,
+}
+
+/// What an entry does with the transaction number of a session.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Records the effects of retryable statements, by their ids.
+    Statements(Vec<(i32, Effect)>),
+    /// Prepares a transaction: from now on, it can always commit. Its changes become those of a
+    /// later entry.
+    Prepare(Arc<Vec<Change>>),
+    /// Commits a transaction. If it was prepared, with its cluster time, which is that of all
+    /// shards and not later than the time of the entry.
+    Commit(Option<Timestamp>),
+    /// Aborts a prepared transaction.
+    Abort,
+}
+
+impl Retry {
+    fn bytes(&self) -> usize {
+        match &self.step {
+            Step::Statements(statements) => statements.iter().map(|(_, e)| e.bytes()).sum(),
+            Step::Prepare(changes) => bytes_of(changes),
+            Step::Commit(_) | Step::Abort => 0,
+        }
+    }
 }
 
 /// The effect of a statement, from which its reply can be repeated.
@@ -126,10 +159,39 @@ pub(crate) struct Record {
     pub(crate) statements: BTreeMap<i32, Effect>,
     /// True if the number is that of a committed transaction.
     pub(crate) is_committed: bool,
-    /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
+    /// The changes of the transaction with this number, if it is prepared, and the time at which it
+    /// was.
+    pub(crate) prepared: Option<(Arc<Vec<Change>>, Timestamp)>,
+    /// The size of the statements and of the prepared changes in bytes, as [`Bound`] counts it.
     bytes: usize,
     /// The index of the last entry that changed the record.
     used: u64,
+}
+
+impl Record {
+    fn note(&mut self, step: &Step, time: Timestamp) {
+        match step {
+            Step::Statements(statements) => {
+                for (number, effect) in statements {
+                    self.bytes += effect.bytes();
+                    if let Some(replaced) = self.statements.insert(*number, effect.clone()) {
+                        self.bytes -= replaced.bytes();
+                    }
+                }
+                return;
+            }
+            Step::Prepare(changes) => {
+                self.bytes += bytes_of(changes);
+                self.prepared = Some((Arc::clone(changes), time));
+                return;
+            }
+            Step::Commit(_) => self.is_committed = true,
+            Step::Abort => {}
+        }
+        if let Some((changes, _)) = self.prepared.take() {
+            self.bytes -= bytes_of(&changes);
+        }
+    }
 }
 
 /// The records of retryable writes, by session.
@@ -137,7 +199,7 @@ pub(crate) struct Record {
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
-    /// The size of the statements of all records in bytes, as [`Effect::bytes`] counts it.
+    /// The size of all records in bytes, as [`Record::bytes`] counts it.
     bytes: usize,
 }
 
@@ -150,9 +212,19 @@ impl Records {
         self.by_session.get(session)
     }
 
-    /// Records the statements of an entry. Then removes the records that changed longest ago, until
-    /// the bound is kept. Returns the former record of the session, for a rollback.
-    fn note(&mut self, retry: &Retry, index: u64, bound: Bound) -> Undo {
+    /// Returns the sessions with a prepared transaction, with its number, changes and time.
+    pub(crate) fn prepared(
+        &self,
+    ) -> impl Iterator<Item = (SessionKey, i64, &Arc<Vec<Change>>, Timestamp)> {
+        self.by_session.iter().filter_map(|(session, record)| {
+            let (changes, time) = record.prepared.as_ref()?;
+            Some((*session, record.transaction, changes, *time))
+        })
+    }
+
+    /// Records the step of an entry. Then removes the records that changed longest ago, until the
+    /// bound is kept. Returns the former record of the session, for a rollback.
+    fn note(&mut self, retry: &Retry, entry: &Entry, bound: Bound) -> Undo {
         let old = self.remove(&retry.session);
         let mut record = match &old {
             Some(old) if old.transaction == retry.transaction => old.clone(),
@@ -161,19 +233,20 @@ impl Records {
                 ..Record::default()
             },
         };
-        record.used = index;
-        record.is_committed |= retry.is_commit;
-        for (number, effect) in &retry.statements {
-            record.bytes += effect.bytes();
-            if let Some(replaced) = record.statements.insert(*number, effect.clone()) {
-                record.bytes -= replaced.bytes();
-            }
-        }
+        record.used = entry.position.index;
+        record.note(&retry.step, entry.time);
         self.insert(retry.session, record);
-        // The newest record stays even if it exceeds the bound.
-        while self.by_session.len() > 1 && bound.is_exceeded(self.by_session.len(), self.bytes) {
-            let oldest = self.by_use.first_key_value().map(|(_, session)| *session);
-            let Some(oldest) = oldest else { break };
+        // The newest record and the prepared transactions stay even if they exceed the bound.
+        while bound.is_exceeded(self.by_session.len(), self.bytes) {
+            let older = self.by_use.range(..entry.position.index);
+            let mut older = older.map(|(_, session)| *session);
+            let may_go = |session: &SessionKey| {
+                let record = self.by_session.get(session);
+                record.is_none_or(|record| record.prepared.is_none())
+            };
+            let Some(oldest) = older.find(may_go) else {
+                break;
+            };
             self.remove(&oldest);
         }
         (retry.session, old)
@@ -238,7 +311,7 @@ impl Log {
         let undo = entry
             .retry
             .as_ref()
-            .map(|retry| records.note(retry, entry.position.index, bound));
+            .map(|retry| records.note(retry, &entry, bound));
         self.bytes += slot_bytes(&entry, undo.as_ref());
         self.slots.push_back((entry, undo));
     }

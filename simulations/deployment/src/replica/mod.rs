@@ -11,7 +11,7 @@ mod message;
 mod replication;
 
 pub(crate) use election::CannotStepDown;
-pub(crate) use log::{Bound, Effect, Entry, Position, Record, Retry, SessionKey};
+pub(crate) use log::{Bound, Effect, Entry, Position, Record, Records, Retry, SessionKey, Step};
 pub(crate) use message::Message;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     store::{Change, Store},
 };
 use bson::Timestamp;
-use log::{Log, Records};
+use log::Log;
 use message::Kind;
 use onionskin_core::{
     random::Random,
@@ -141,6 +141,8 @@ pub(crate) struct Replica {
     barred_until: Instant,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
+    /// The latest cluster time that this member has learned from others. New entries are later.
+    clock: Timestamp,
     pub(crate) sent: VecDeque<(usize, Message)>,
     pub(crate) events: VecDeque<ReplicaEvent>,
 }
@@ -163,6 +165,7 @@ impl Replica {
             election_at: None,
             barred_until: Instant::ZERO,
             is_producing: true,
+            clock: log::NO_TIME,
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -320,7 +323,7 @@ impl Replica {
 
     /// Returns the cluster time of the next entry, if that entry is written at `wall_millis`.
     pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
-        let last = self.log.last_time();
+        let last = self.log.last_time().max(self.clock);
         let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
         if seconds > last.time {
             Timestamp {
@@ -363,20 +366,33 @@ impl Replica {
     }
 
     /// Returns the data at the entry with this index, or `None` if the oplog does not reach back to
-    /// it.
-    pub(crate) fn store_at(&self, index: u64) -> Option<Store> {
+    /// it. With a cluster time, the data also has the prepared transactions that later entries
+    /// commit, if they have committed at this time or earlier.
+    pub(crate) fn store_at(&self, index: u64, time: Option<Timestamp>) -> Option<Store> {
         if index < self.log.base().index {
             return None;
         }
         let mut store = self.store.clone();
-        for index in (index + 1..=self.log.last().index).rev() {
-            let changes = self.log.get(index).map(|entry| entry.changes.iter().rev());
-            changes
-                .into_iter()
-                .flatten()
-                .for_each(|change| store.revert(change));
+        let later = (index + 1..=self.log.last().index).rev();
+        for entry in later.filter_map(|index| self.log.get(index)) {
+            // No change between its preparation and its commit concerns the same documents.
+            let is_visible = entry.committed_at().is_some_and(|at| Some(at) <= time);
+            if !is_visible {
+                let changes = entry.changes.iter().rev();
+                changes.for_each(|change| store.revert(change));
+            }
         }
         Some(store)
+    }
+
+    /// Notes a cluster time that this member has learned from others.
+    pub(crate) fn note_time(&mut self, time: Timestamp) {
+        self.clock = self.clock.max(time);
+    }
+
+    /// Returns the records of retryable writes and transactions.
+    pub(crate) const fn records(&self) -> &Records {
+        &self.records
     }
 
     /// Returns the term of the entry with this index, if the oplog has it.

@@ -72,7 +72,7 @@ impl Replica {
     /// back, so the snapshot leaves them out.
     fn snapshot(&self) -> Kind {
         let store = self
-            .store_at(self.commit)
+            .store_at(self.commit, None)
             .unwrap_or_else(|| self.store.clone());
         let mut records = self.records.clone();
         for index in (self.commit + 1..=self.log.last().index).rev() {

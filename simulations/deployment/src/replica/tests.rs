@@ -3,7 +3,7 @@
 
 use super::{
     Message, Replica, SetConfig,
-    log::{Bound, Effect, Entry, Log, NO_TIME, Position, Records, Retry},
+    log::{Bound, Effect, Entry, Log, NO_TIME, Position, Records, Retry, Step},
     message::Kind,
 };
 use crate::deployment::MemberOptions;
@@ -166,8 +166,7 @@ fn records_of_retryable_writes_are_bounded_in_bytes() {
         let retry = Retry {
             session: session(n),
             transaction: 1,
-            statements: vec![(0, Effect::Modify(answer))],
-            is_commit: false,
+            step: Step::Statements(vec![(0, Effect::Modify(answer))]),
         };
         let position = Position {
             term: 1,

@@ -5,8 +5,9 @@ use super::{
     fail_point::FailEffect,
     fault::Fault,
     job::LongQuery,
+    plan::Plan,
     reply::Reply,
-    transaction::Lock,
+    transaction::{Lock, TransactionId},
 };
 use crate::deployment::{AuthFault, AuthMechanism};
 use bson::{Document, Timestamp};
@@ -73,8 +74,13 @@ pub(super) enum Waiting {
     },
     /// A step-down waits for a secondary to catch up.
     StepDown,
-    /// A router waits for the shard's reply to the forwarded request.
-    Routed { effect: Option<FailEffect> },
+    /// The decision on a transaction of several shards is awaited.
+    Decision(TransactionId),
+    /// A router or a secondary waits for the replies of other members.
+    Routed {
+        plan: Box<Plan>,
+        effect: Option<FailEffect>,
+    },
 }
 
 /// A request that waits, with its reason and deadline.

@@ -8,7 +8,9 @@ use super::{
     fail_point::FailEffect,
     fault::{Fault, awaits_concern, bad_value, fault, not_writable_primary},
     operations::CREATE_SHARDED,
+    plan::Plan,
     reply::Reply,
+    router::gossiped,
 };
 use crate::{
     deployment::ConnId,
@@ -28,8 +30,8 @@ pub(super) enum Outcome {
     /// A write that was done, or that had nothing left to do. The reply is sent when enough members
     /// have the write.
     Written(Reply),
-    /// The shard must answer the command.
-    Route,
+    /// Other members must execute the command.
+    Route(Box<Plan>),
     /// The primary with this index must execute this command, for the reply.
     Forward(usize, Document),
     /// The request waits, until the deadline if there is one.
@@ -121,7 +123,7 @@ impl Member {
                 add(&mut reply);
                 self.confirm(now, conn, request, Ok(reply));
             }
-            Ok(Outcome::Route) => self.route(conn, request, effect),
+            Ok(Outcome::Route(plan)) => self.route(conn, request, effect, plan),
             Ok(Outcome::Forward(primary, command)) => {
                 self.forward(conn, request, effect, (primary, &command));
             }
@@ -156,6 +158,7 @@ impl Member {
             | Waiting::Majority { .. }
             | Waiting::Time { .. }
             | Waiting::Lock(_)
+            | Waiting::Decision(_)
             | Waiting::Tail => {
                 self.waiting.insert(conn);
             }
@@ -179,6 +182,7 @@ impl Member {
 
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
+        self.note_gossip(request);
         let [major, minor, _] = self.options.version.release;
         // Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
         let is_first = matches!(
@@ -247,6 +251,16 @@ impl Member {
             return self.execute_read(now, request);
         }
         self.execute_data(now, request)
+    }
+
+    /// Notes the cluster time that a shard learns from a request, if there are several shards.
+    fn note_gossip(&mut self, request: &Request) {
+        if self.shard.is_some()
+            && self.options.shards > 1
+            && let Some(time) = gossiped(&request.command)
+        {
+            self.replica.note_time(time);
+        }
     }
 
     pub(super) fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {

@@ -7,7 +7,8 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{owned, truth},
     fail_point::FailEffect,
-    fault::{Fault, fault, not_writable_primary},
+    fault::{fault, not_writable_primary},
+    plan::{HOST_UNREACHABLE, Plan},
     read::{collation, pipeline_writes},
     write::documents,
 };
@@ -26,9 +27,6 @@ const KEPT: [&str; 5] = [
     "comment",
     "writeConcern",
 ];
-
-/// The code of the error `HostUnreachable`.
-const HOST_UNREACHABLE: i32 = 6;
 
 impl Member {
     /// True if this member executes a pipeline that writes like a read, and has the primary write
@@ -95,35 +93,35 @@ impl Member {
         let Ok(body) = RawDocumentBuf::try_from(command) else {
             return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
         };
-        let mut bytes = Vec::new();
-        let flags = match request.reply_wanted {
-            true => Flags::default(),
-            false => Flags::MORE_TO_COME,
-        };
-        MessageWriter::begin(&mut bytes, request.id, 0)
-            .flags(flags)
-            .body(&body)
-            .end();
+        let bytes = message(request.id, request.reply_wanted, &body);
         if bytes.len() > self.options.limits.max_message_bytes {
             let text = "the documents for the primary exceed the size of a message";
             return self.respond(conn, &request, Err(fault(10334, text)));
         }
-        self.outputs
-            .push_back(Output::Route(conn, Some(primary), bytes));
+        self.outputs.push_back(Output::Route(conn, primary, bytes));
         if request.reply_wanted {
-            self.wait(conn, request, Waiting::Routed { effect }, None);
+            let plan = Box::new(Plan::awaiting(primary));
+            self.wait(conn, request, Waiting::Routed { plan, effect }, None);
         }
     }
 
-    /// Handles the failure of the connection to the primary. A request that was forwarded fails.
-    pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId) {
+    /// Handles the failure of the connection to another member. A request that awaits its reply
+    /// fails.
+    pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId, member: usize) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-        if !pending.is_some_and(|pending| matches!(pending.waiting, Waiting::Routed { .. })) {
-            return;
-        }
-        if let Some(pending) = self.unpark(conn) {
-            let error: Fault = fault(HOST_UNREACHABLE, "the primary cannot be reached");
-            self.respond(conn, &pending.request, Err(error));
+        let awaits = pending.is_some_and(|pending| match &pending.waiting {
+            Waiting::Routed { plan, .. } => plan.awaits(member),
+            _ => false,
+        });
+        if awaits && let Some(pending) = self.unpark(conn) {
+            let text = match self.is_router() {
+                true => "the shard cannot be reached",
+                false => "the primary cannot be reached",
+            };
+            if let Waiting::Routed { plan, .. } = &pending.waiting {
+                self.abort_failed(conn, &pending.request, plan);
+            }
+            self.respond(conn, &pending.request, Err(fault(HOST_UNREACHABLE, text)));
             self.advance(now, conn);
         }
     }
@@ -133,6 +131,20 @@ impl Member {
         let connection = self.connections.get(&conn);
         connection.is_some_and(|connection| connection.arrival == Arrival::Internal)
     }
+}
+
+/// Returns the message by which another member gets a command.
+pub(super) fn message(id: i32, reply_wanted: bool, body: &RawDocument) -> Vec<u8> {
+    let flags = match reply_wanted {
+        true => Flags::default(),
+        false => Flags::MORE_TO_COME,
+    };
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, id, 0)
+        .flags(flags)
+        .body(body)
+        .end();
+    bytes
 }
 
 /// Returns the reply of the primary with the namespace of the pipeline. Returns `None` if the reply

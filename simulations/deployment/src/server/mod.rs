@@ -23,8 +23,10 @@ mod hello;
 mod ids;
 mod insert;
 mod job;
+mod life;
 mod operations;
 mod overload;
+mod plan;
 mod read;
 mod read_concern;
 mod reply;
@@ -44,6 +46,8 @@ pub(crate) use auth::Accounts;
 pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;
 pub use job::{Job, JobDone, JobKey};
+pub(crate) use reply::Times;
+pub(crate) use transaction::CommitMessage;
 
 use crate::{
     deployment::{
@@ -71,7 +75,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use transaction::Transactions;
+use transaction::{Commits, Transactions};
 
 /// The default time for which a step-down waits for a secondary to catch up.
 const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
@@ -80,11 +84,13 @@ const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) enum Output {
     Send(usize, Message),
+    /// A message to the shard with this number.
+    SendToShard(usize, CommitMessage),
     Transmit(ConnId),
     /// This connection has bytes of a further request and waits for its turn.
     Turn(ConnId),
-    /// The request of a client must be forwarded to this member, or to the shard if it is `None`.
-    Route(ConnId, Option<usize>, Vec<u8>),
+    /// This message must be forwarded to the member with this index, for the request of a client.
+    Route(ConnId, usize, Vec<u8>),
     Close(ConnId),
     Report(MemberEvent),
     /// The request of this connection waits for its long query.
@@ -95,6 +101,8 @@ pub(crate) enum Output {
 #[derive(Debug)]
 pub(crate) struct Member {
     index: usize,
+    /// The number of the shard, if this is one.
+    shard: Option<usize>,
     options: Arc<DeploymentOptions>,
     accounts: Arc<Accounts>,
     replica: Replica,
@@ -124,6 +132,8 @@ pub(crate) struct Member {
     cursors: Cursors,
     jobs: Jobs,
     transactions: Transactions,
+    /// The commits of several shards that this one coordinates.
+    commits: Commits,
     /// The time limit of the running request, if the request has waited for a transaction.
     lock_deadline: Option<Instant>,
     /// The fail points that were set, by name.
@@ -171,6 +181,7 @@ impl Member {
         let cursors = Cursors::new(options.limits);
         let mut member = Self {
             index,
+            shard: None,
             options,
             accounts,
             replica,
@@ -191,6 +202,7 @@ impl Member {
             cursors,
             jobs: Jobs::default(),
             transactions: Transactions::default(),
+            commits: Commits::default(),
             lock_deadline: None,
             fail_points: BTreeMap::new(),
             auth_fault: None,
@@ -287,6 +299,7 @@ impl Member {
         self.admit_queued(now);
         self.cursors.expire(now);
         self.expire_transactions(now);
+        self.ask_again(now);
         self.expire_documents(now);
     }
 
@@ -297,6 +310,7 @@ impl Member {
         let timer = self.timers.first().map(|&(at, _)| at);
         let timer = earliest(earliest(timer, self.quiesces_until), self.expires_at);
         let timer = earliest(timer, self.transactions.deadline());
+        let timer = earliest(timer, self.commits.deadline());
         earliest(
             earliest(self.replica.deadline(), timer),
             earliest(self.cursors.deadline(), self.admission.deadline()),
@@ -318,61 +332,6 @@ impl Member {
         (!connection.out.is_empty()).then(|| std::mem::take(&mut connection.out))
     }
 
-    /// Ends the process at once.
-    pub(crate) fn kill(&mut self) {
-        self.up = false;
-        self.outputs
-            .retain(|o| matches!(o, Output::Report(_) | Output::Close(_)));
-        for (conn, connection) in &mut self.connections {
-            connection.out = Vec::new();
-            connection.pending = None;
-            if !std::mem::replace(&mut connection.closing, true) {
-                self.outputs.push_back(Output::Close(*conn));
-            }
-        }
-        self.replica.sent.clear();
-        self.replica.events.clear();
-        self.timers.clear();
-        self.waiting.clear();
-        self.hellos.clear();
-        self.stepping_down = None;
-        self.quiesces_until = None;
-        self.cursors.clear();
-        self.transactions = Transactions::default();
-        self.fail_points.clear();
-        self.kept_view = None;
-        self.expires_at = None;
-        self.replica.set_producing(true);
-        self.admission = Admission::default();
-        self.overload = Overload::default();
-        self.routing = Routing::default();
-    }
-
-    /// Closes all client connections.
-    pub(crate) fn disconnect(&mut self) {
-        let open: Vec<ConnId> = self.connections.keys().copied().collect();
-        for conn in open {
-            self.close(conn);
-        }
-    }
-
-    pub(crate) fn restart(&mut self, now: Instant) {
-        self.replica.restart(now);
-        self.up = true;
-        self.begin_life(now);
-        self.schedule_expiry(now);
-    }
-
-    /// Starts a step-down. Returns false if this member is not the primary of a replica set, or is
-    /// already stepping down.
-    pub(crate) fn step_down(&mut self, now: Instant, period: Duration) -> bool {
-        self.is_set()
-            && self
-                .replica
-                .step_down(now, period, CATCH_UP_PERIOD, false)
-                .is_ok()
-    }
-
     pub(crate) const fn is_up(&self) -> bool {
         self.up
     }
@@ -381,6 +340,21 @@ impl Member {
     /// run.
     pub(crate) const fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// True if this member is stopped and can start again.
+    pub(crate) const fn may_restart(&self) -> bool {
+        !self.up && !self.has_failed
+    }
+
+    /// Returns the number of the shard, if this is one.
+    pub(crate) const fn shard(&self) -> Option<usize> {
+        self.shard
+    }
+
+    /// True if this member belongs to the set of a shard. A deployment without routers has one set.
+    pub(crate) fn is_of_set(&self, shard: usize) -> bool {
+        self.shard.unwrap_or(0) == shard
     }
 
     /// True if this member holds data of its set.
@@ -448,17 +422,6 @@ impl Member {
         self.options.started_at.as_unix_millis() + now.as_nanos() / 1_000_000
     }
 
-    /// Gives the member the identity of a new process.
-    fn begin_life(&mut self, now: Instant) {
-        self.started = now;
-        (self.counter, self.connected) = (0, 0);
-        self.routing.times = None;
-        let wall = self.wall_millis(now);
-        self.random.fill(&mut self.ids.unique);
-        self.process_id = self.ids.next(wall);
-        self.service_id = self.ids.next(wall);
-    }
-
     fn drain_replica(&mut self, now: Instant) {
         while let Some(event) = self.replica.events.pop_front() {
             self.on_replica_event(now, event);
@@ -475,10 +438,16 @@ impl Member {
                 return self.answer_hellos(now);
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),
-            ReplicaEvent::Elected { term } => MemberEvent::Elected { member, term },
+            ReplicaEvent::Elected { term } => {
+                self.open_prepared(now);
+                self.resume_commits(now);
+                MemberEvent::Elected { member, term }
+            }
             ReplicaEvent::SteppedDown { term, reason } => {
                 self.interrupt_writes(now);
                 self.abort_all();
+                self.transactions.forget_prepared();
+                self.commits.clear();
                 MemberEvent::SteppedDown {
                     member,
                     term,
@@ -492,7 +461,7 @@ impl Member {
             }
             ReplicaEvent::Resynced => MemberEvent::Resynced { member },
         };
-        if self.is_set() {
+        if self.is_set() && self.shard.is_none() {
             self.outputs.push_back(Output::Report(event));
         }
     }

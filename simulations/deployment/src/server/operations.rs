@@ -10,7 +10,7 @@ use super::{
     reply::Reply,
 };
 use crate::{
-    deployment::{ConnId, SHARD_NAME},
+    deployment::{ConnId, shard_address, shard_name},
     store::{Namespace, matching},
 };
 use bson::{Bson, Document, Timestamp, doc};
@@ -178,24 +178,35 @@ impl Member {
         Ok(Reply::from(doc! { "numFiles": 1 }).into())
     }
 
-    /// Returns the description of the shard in `config.shards`.
-    fn shard_document(&self) -> Document {
+    /// Returns the descriptions of the shards, as in `config.shards`.
+    fn shard_documents(&self) -> Vec<Document> {
+        let shards = 0..self.options.shards;
+        shards.map(|shard| self.shard_document(shard)).collect()
+    }
+
+    fn shard_document(&self, shard: usize) -> Document {
+        let (name, address) = (shard_name(shard), shard_address(shard));
         let started = self.options.started_at.as_unix_millis() / 1000;
         let time = Timestamp {
             time: u32::try_from(started).unwrap_or(u32::MAX),
             increment: 1,
         };
         doc! {
-            "_id": SHARD_NAME, "host": format!("{SHARD_NAME}/shard:27018"), "state": 1,
+            "_id": &name, "host": format!("{name}/{address}"), "state": 1,
             "topologyTime": time,
         }
     }
 
-    /// Fills `config.shards`, which the shard has from its start and which is not in its oplog.
-    pub(crate) fn list_own_shard(&mut self) {
-        let (name, shard) = (Namespace::new("config", "shards"), self.shard_document());
+    /// Makes this member the shard with this number. Shard 0 has `config.shards` from its start,
+    /// and not in its oplog.
+    pub(crate) fn become_shard(&mut self, number: usize) {
+        self.shard = Some(number);
+        if number > 0 {
+            return;
+        }
+        let (name, shards) = (Namespace::new("config", "shards"), self.shard_documents());
         let inserted = self.with_store(Instant::ZERO, None, |store, environment| {
-            store.insert(&name, vec![shard], true, environment)
+            store.insert(&name, shards, true, environment)
         });
         debug_assert!(inserted.is_ok(), "an empty store takes a document");
         let _ = self.replica.store_mut().take_changes();
@@ -207,14 +218,29 @@ impl Member {
             return Err(fault(59, format!("no such command: '{}'", request.name)));
         }
         match request.name.as_str() {
-            "listShards" => Ok(doc! { "shards": [self.shard_document()] }),
-            _ => match request.command.get("primaryShard") {
-                Some(Bson::String(name)) if name != SHARD_NAME => {
-                    Err(fault(70, format!("Shard {name} not found")))
-                }
-                _ => Ok(Document::new()),
-            },
+            "listShards" => Ok(doc! { "shards": self.shard_documents() }),
+            _ => self.enable_sharding(request),
         }
+    }
+
+    /// Answers `enableSharding`. The name of a database decides which shard has it, so that no
+    /// other one can be chosen.
+    fn enable_sharding(&self, request: &Request) -> Result<Document, Fault> {
+        let Some(Bson::String(wanted)) = request.command.get("primaryShard") else {
+            return Ok(Document::new());
+        };
+        let database = request.command.get_str(&request.name).unwrap_or_default();
+        let own = shard_name(self.options.shard_of(database));
+        if *wanted == own {
+            return Ok(Document::new());
+        }
+        if (0..self.options.shards).all(|shard| shard_name(shard) != *wanted) {
+            return Err(fault(70, format!("Shard {wanted} not found")));
+        }
+        let text = format!(
+            "the database {database} is on {own}; this simulated router does not move databases"
+        );
+        Err(fault(238, text))
     }
 
     /// Checks a `shardCollection`, and returns the command that creates the collection on the

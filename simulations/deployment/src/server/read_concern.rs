@@ -62,7 +62,7 @@ impl Member {
             Level::Snapshot(at) => (true, at),
         };
         if let Some(after) = after.max(at)
-            && !self.has_reached(after, is_committed)
+            && !self.is_ready(now, request, after, is_committed)
         {
             let deadline = read_deadline(now, &request.command);
             let waiting = Waiting::Time {
@@ -239,6 +239,23 @@ impl Member {
         Err(fault(72, text))
     }
 
+    /// True if a read at a time can be executed. A shard that has not reached a time of the others
+    /// writes an empty entry, because its own clients may never write.
+    pub(super) fn is_ready(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        time: Timestamp,
+        is_committed: bool,
+    ) -> bool {
+        let is_behind = !self.has_reached(time, false);
+        if is_behind && self.shard.is_some() && self.replica.is_writable() {
+            self.replica.note_time(time);
+            self.replica.append(now, Vec::new(), None);
+        }
+        self.has_reached(time, is_committed) && !self.is_unsettled(request, time)
+    }
+
     /// True if this member has reached a time, or a majority has.
     pub(super) fn has_reached(&self, time: Timestamp, is_committed: bool) -> bool {
         let reached = match is_committed {
@@ -256,7 +273,7 @@ impl Member {
         let level = self.level(request)?;
         match self.place_of(level) {
             None => Ok(self.replica.store().clone()),
-            Some((index, _)) => self.replica.store_at(index).ok_or_else(is_gone),
+            Some((index, at)) => self.replica.store_at(index, at).ok_or_else(is_gone),
         }
     }
 
@@ -283,9 +300,9 @@ impl Member {
         let kept = self
             .kept_view
             .take()
-            .filter(|(place, _)| *place == (term, index));
+            .filter(|(place, _)| *place == (term, index) && self.options.shards == 1);
         let store = kept.map(|(_, store)| store);
-        let Some(store) = store.or_else(|| self.replica.store_at(index)) else {
+        let Some(store) = store.or_else(|| self.replica.store_at(index, at)) else {
             return Err(is_gone());
         };
         self.kept_view = Some(((term, index), store.clone()));

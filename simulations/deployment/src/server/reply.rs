@@ -70,6 +70,14 @@ pub(crate) struct Times {
 }
 
 impl Times {
+    /// Returns the later one of each time.
+    pub(crate) fn latest(self, other: Self) -> Self {
+        Self {
+            operation: self.operation.max(other.operation),
+            cluster: self.cluster.max(other.cluster),
+        }
+    }
+
     /// Returns the times of a reply after the last entry of the oplog.
     pub(super) const fn at(last: Timestamp) -> Self {
         Self {

@@ -8,7 +8,7 @@ use super::{
     transaction::needs_set,
 };
 use crate::{
-    replica::{Effect, Retry, SessionKey},
+    replica::{Effect, Retry, SessionKey, Step},
     store::{Environment, Store, StoreError},
 };
 use bson::{Bson, Document};
@@ -119,8 +119,7 @@ impl RetryableWrite {
         Retry {
             session: self.session,
             transaction: self.transaction,
-            statements,
-            is_commit: false,
+            step: Step::Statements(statements),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Routers. A router answers commands such as hello itself, and forwards commands on data to the
-//! shard.
+//! shards.
 
 use super::{
     Member, Output,
@@ -7,16 +7,20 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{integer, integer_field, owned},
     fail_point::FailEffect,
-    fault::fault,
-    forward::forwarded_reply,
+    fault::{Fault, fault},
+    forward::{forwarded_reply, message},
     operations::sharded_reply,
+    plan::Plan,
     reply::Times,
     transaction::RoutedTransactions,
     watch::opens_stream,
 };
 use crate::deployment::{ConnId, Shape};
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
-use onionskin_core::unstable::wire::{Flags, Header, Message, MessageWriter};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
+use onionskin_core::{
+    time::Instant,
+    unstable::wire::{Header, Message, MessageWriter},
+};
 use std::collections::BTreeMap;
 
 /// The state of a router.
@@ -81,9 +85,15 @@ impl Member {
         )
     }
 
-    /// Refuses a `getMore` of a cursor that this router does not know, or if a fail point acts. The
-    /// shard must answer all other commands.
+    /// Lets the shards answer a command outside of transactions.
     pub(super) fn check_routed(&mut self, request: &Request) -> Answer {
+        self.refuse_unroutable(request)?;
+        Ok(Outcome::Route(Box::new(self.plan_of(request)?)))
+    }
+
+    /// Refuses a `getMore` of a cursor that this router does not know, or if a fail point acts, and
+    /// commands that routers do not have.
+    pub(super) fn refuse_unroutable(&mut self, request: &Request) -> Result<(), Fault> {
         if request.name == "killAllSessions" {
             self.routing.transactions.clear();
         }
@@ -100,55 +110,70 @@ impl Member {
                 return Err(self.labelled(request, fault));
             }
         }
-        Ok(Outcome::Route)
+        Ok(())
     }
 
-    /// Forwards a request to the shard. A request that expects a reply waits for the shard's reply.
-    pub(super) fn route(&mut self, conn: ConnId, request: Request, effect: Option<FailEffect>) {
-        let body = match request.name.as_str() {
-            "killCursors" => {
-                let mut command = request.command.clone();
-                command.insert("cursors", self.cursors_to_kill(&request).0);
-                RawDocumentBuf::try_from(&command)
-            }
-            "shardCollection" => match self.creation_on_shard(&request) {
-                Ok(create) => RawDocumentBuf::try_from(&create),
-                Err(fault) => return self.respond(conn, &request, Err(fault)),
-            },
-            _ => match self.recovery(&request) {
-                Some(command) => RawDocumentBuf::try_from(&command),
-                None => RawDocumentBuf::try_from(&request.command),
-            },
-        };
-        let Ok(body) = body else {
-            return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
-        };
-        let flags = match request.reply_wanted {
-            true => Flags::default(),
-            false => Flags::MORE_TO_COME,
-        };
-        let mut bytes = Vec::new();
-        MessageWriter::begin(&mut bytes, request.id, 0)
-            .flags(flags)
-            .body(&body)
-            .end();
-        self.outputs.push_back(Output::Route(conn, None, bytes));
+    /// Has other members execute a request. One that expects a reply waits for theirs.
+    pub(super) fn route(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        effect: Option<FailEffect>,
+        mut plan: Box<Plan>,
+    ) {
+        for (shard, command) in plan.next_stage().unwrap_or_default() {
+            let body = match (command, request.name.as_str()) {
+                (Some(command), _) => self.encoded(&command),
+                (None, "killCursors") => {
+                    let mut command = request.command.clone();
+                    command.insert("cursors", self.cursors_to_kill(&request).0);
+                    self.encoded(&command)
+                }
+                (None, "shardCollection") => match self.creation_on_shard(&request) {
+                    Ok(create) => self.encoded(&create),
+                    Err(fault) => return self.respond(conn, &request, Err(fault)),
+                },
+                (None, _) => self.encoded(&request.command),
+            };
+            let Some(body) = body else {
+                return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
+            };
+            let member = self.options.addresses.len() + shard;
+            let bytes = message(request.id, request.reply_wanted, &body);
+            self.outputs.push_back(Output::Route(conn, member, bytes));
+            plan.await_reply(member);
+        }
         if request.reply_wanted {
-            self.wait(conn, request, Waiting::Routed { effect }, None);
+            self.wait(conn, request, Waiting::Routed { plan, effect }, None);
         }
     }
 
-    /// Handles the shard's reply to a forwarded request.
+    /// Encodes a command for a shard. If there are several, they learn the cluster time from it.
+    fn encoded(&self, command: &Document) -> Option<RawDocumentBuf> {
+        let known = self.routing.times.map(|times| times.cluster);
+        match known.filter(|_| self.options.shards > 1) {
+            Some(known) => {
+                let mut command = command.clone();
+                let time = gossiped(&command).map_or(known, |time| time.max(known));
+                command.insert("$clusterTime", doc! { "clusterTime": time });
+                RawDocumentBuf::try_from(&command).ok()
+            }
+            None => RawDocumentBuf::try_from(command).ok(),
+        }
+    }
+
+    /// Handles the reply of another member to a forwarded request.
     pub(crate) fn handle_routed(
         &mut self,
-        now: onionskin_core::time::Instant,
+        now: Instant,
         conn: ConnId,
+        member: usize,
         bytes: &[u8],
     ) {
         let Some(Pending {
             request,
-            waiting: Waiting::Routed { effect },
-            ..
+            waiting: Waiting::Routed { mut plan, effect },
+            deadline,
         }) = self.unpark(conn)
         else {
             return;
@@ -161,19 +186,44 @@ impl Member {
         else {
             return self.close(conn);
         };
-        let (killed, unknown) = self.cursors_to_kill(&request);
         self.note_times(reply.body);
-        self.note_cursors(conn, &request, reply.body);
+        self.note_part(&request, member, reply.body);
+        if !plan.note(member, reply.body.to_owned()) {
+            return self.wait(conn, request, Waiting::Routed { plan, effect }, deadline);
+        }
+        if plan.has_stages() && !plan.has_failed() {
+            return self.route(conn, request, effect, plan);
+        }
+        if plan.has_failed() || matches!(reply.body.get("writeErrors"), Ok(Some(_))) {
+            self.abort_failed(conn, &request, &plan);
+        }
+        match plan.reply(&request) {
+            Some(body) => self.answer_routed(now, conn, request, effect, &body),
+            None => self.close(conn),
+        }
+    }
+
+    /// Answers a request with the reply that was made from those of other members.
+    fn answer_routed(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        effect: Option<FailEffect>,
+        reply: &RawDocument,
+    ) {
+        let (killed, unknown) = self.cursors_to_kill(&request);
+        self.note_cursors(conn, &request, reply);
         for id in &killed {
             self.routing.cursors.remove(id);
         }
-        let token = self.recovery_token(&request, reply.body);
+        let token = self.recovery_token(&request, reply);
         let body = match request.name.as_str() {
-            "shardCollection" => owned(reply.body)
+            "shardCollection" => owned(reply)
                 .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
-            _ if !self.is_router() => forwarded_reply(&request, reply.body)
+            _ if !self.is_router() => forwarded_reply(&request, reply)
                 .and_then(|reply| changed(&reply, unknown, effect, None)),
-            _ => changed(reply.body, unknown, effect, token),
+            _ => changed(reply, unknown, effect, token),
         };
         let Some(body) = body else {
             return self.close(conn);
@@ -193,7 +243,7 @@ impl Member {
         self.advance(now, conn);
     }
 
-    /// Returns the times of a reply of the shard itself.
+    /// Returns the times of a reply of a shard itself.
     pub(crate) fn shard_times(&self) -> Times {
         Times::at(self.replica.last_time())
     }
@@ -208,7 +258,9 @@ impl Member {
         let cluster = reply.get_document("$clusterTime");
         let cluster = cluster.and_then(|cluster| cluster.get_timestamp("clusterTime"));
         if let (Ok(cluster), Ok(operation)) = (cluster, reply.get_timestamp("operationTime")) {
-            self.routing.times = Some(Times { operation, cluster });
+            let times = Times { operation, cluster };
+            let before = self.routing.times.unwrap_or(times);
+            self.routing.times = Some(before.latest(times));
         }
     }
 
@@ -241,6 +293,12 @@ impl Member {
             cursors.pop_first();
         }
     }
+}
+
+/// Returns the `$clusterTime` of a command.
+pub(super) fn gossiped(command: &Document) -> Option<Timestamp> {
+    let time = command.get_document("$clusterTime").ok()?;
+    time.get_timestamp("clusterTime").ok()
 }
 
 /// Returns the shard's reply, changed by the router: with the unknown cursors of a `killCursors`,

@@ -137,7 +137,7 @@ impl Member {
         let answer = self.next_batch(now, &request);
         let answer = answer.map(|outcome| match outcome {
             Outcome::Reply(reply) | Outcome::Written(reply) => reply,
-            Outcome::Wait(..) | Outcome::Route | Outcome::Forward(..) => Reply::default(),
+            Outcome::Wait(..) | Outcome::Route(_) | Outcome::Forward(..) => Reply::default(),
         });
         self.answer_get_more(now, conn, request, answer);
     }

@@ -32,8 +32,13 @@ impl Member {
                 Some(Waiting::Time {
                     after,
                     is_committed,
-                }) => self.has_reached(*after, *is_committed),
+                }) => {
+                    let request = pending.map(|pending| &pending.request);
+                    self.has_reached(*after, *is_committed)
+                        && !request.is_some_and(|r| self.is_unsettled(r, *after))
+                }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
+                Some(Waiting::Decision(id)) => !self.commits.is_undecided(*id),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -65,7 +70,10 @@ impl Member {
                     self.run_failing(now, conn, request, effect);
                 }
             }
-            Waiting::Time { .. } | Waiting::Majority { .. } | Waiting::Job { .. } => {
+            Waiting::Time { .. }
+            | Waiting::Majority { .. }
+            | Waiting::Decision(_)
+            | Waiting::Job { .. } => {
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }

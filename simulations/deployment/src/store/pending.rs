@@ -45,6 +45,14 @@ impl Store {
         self.undo_to(0);
     }
 
+    /// Makes changes that no limit may refuse.
+    pub(crate) fn without_limit<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let limit = self.limit.take();
+        let made = make(self);
+        self.limit = limit;
+        made
+    }
+
     /// Returns the changes of the command that has ended, in the order in which they were made. A
     /// command that failed can have made changes as well, for example an update of many documents.
     #[must_use]

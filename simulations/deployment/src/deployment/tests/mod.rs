@@ -22,6 +22,7 @@ mod protocol;
 mod random_commands;
 mod read_concern;
 mod schema;
+mod several_shards;
 mod sharded;
 mod streams;
 mod tailing;

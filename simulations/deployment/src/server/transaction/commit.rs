@@ -1,8 +1,8 @@
 //! The end of transactions.
 
-use super::{Part, Phase, State, conflict};
+use super::{Part, Phase, State, conflict, prepare::is_prepared};
 use crate::{
-    replica::{ReplicaEvent, Retry, SessionKey},
+    replica::{ReplicaEvent, Retry, SessionKey, Step},
     server::{
         Member,
         connection::Request,
@@ -26,6 +26,9 @@ impl Member {
         phase: Phase,
     ) -> Answer {
         self.write_concern(request)?;
+        if phase == Phase::Prepared {
+            return Err(is_prepared(part.number));
+        }
         if phase != Phase::Open {
             return Ok(Outcome::Written(Reply::default()));
         }
@@ -47,8 +50,7 @@ impl Member {
         let retry = Retry {
             session: part.session,
             transaction: part.number,
-            statements: Vec::new(),
-            is_commit: true,
+            step: Step::Commit(None),
         };
         self.log(now, Some(retry));
         Ok(Outcome::Written(Reply::default()))
@@ -56,24 +58,11 @@ impl Member {
 
     pub(super) fn abort_transaction(&mut self, request: &Request, part: Part) -> Answer {
         self.write_concern(request)?;
-        self.abort_part(part);
-        Ok(Outcome::Written(Reply::default()))
-    }
-
-    /// Answers a router that asks for the outcome of a transaction. A transaction without an
-    /// outcome is aborted.
-    pub(super) fn recover_outcome(
-        &mut self,
-        request: &Request,
-        part: Part,
-        phase: Phase,
-    ) -> Answer {
-        self.write_concern(request)?;
-        if phase == Phase::Committed {
-            return Ok(Outcome::Written(Reply::default()));
+        if self.transactions.is_prepared(&part.session) {
+            return Err(is_prepared(part.number));
         }
         self.abort_part(part);
-        Err(self.has_ended(part.number, 251, "aborted"))
+        Ok(Outcome::Written(Reply::default()))
     }
 
     /// Aborts the transaction of a command, if it is open.
@@ -83,9 +72,11 @@ impl Member {
         }
     }
 
-    /// Aborts the open transaction of a session, if there is one.
+    /// Aborts the open transaction of a session, if there is one that is not prepared.
     pub(in crate::server) fn abort_open(&mut self, session: &SessionKey) {
-        self.end_transaction(session, State::Aborted);
+        if !self.transactions.is_prepared(session) {
+            self.end_transaction(session, State::Aborted);
+        }
     }
 
     /// Handles a retryable write. Aborts the open transaction of its session if it has a smaller
@@ -96,6 +87,9 @@ impl Member {
         number: i64,
     ) -> Result<(), Fault> {
         let (newest, phase) = self.newest_number(session);
+        if newest < number && phase == Phase::Prepared {
+            return Err(is_prepared(newest));
+        }
         if newest < number {
             self.abort_open(session);
         }
@@ -114,7 +108,7 @@ impl Member {
         Err(fault(72, text))
     }
 
-    /// Aborts all open transactions.
+    /// Aborts all open transactions that are not prepared.
     pub(in crate::server) fn abort_all(&mut self) {
         for session in self.transactions.open.clone() {
             self.abort_open(&session);
@@ -151,7 +145,11 @@ impl Member {
 
     /// Ends the open transaction of a session, with its cursors. Returns its changes, or `None` if
     /// there is no open transaction.
-    fn end_transaction(&mut self, session: &SessionKey, state: State) -> Option<Vec<Change>> {
+    pub(super) fn end_transaction(
+        &mut self,
+        session: &SessionKey,
+        state: State,
+    ) -> Option<Vec<Change>> {
         let (number, open) = self.transactions.end(session, state)?;
         if open.has_opened_cursor {
             self.cursors.remove_of(session, number);

@@ -32,9 +32,10 @@ impl Transactions {
         open.map(Transaction::memory).sum()
     }
 
-    /// Returns the session of the transaction that was started first.
+    /// Returns the session of the transaction that was started first, without the prepared ones.
     fn oldest(&self) -> Option<SessionKey> {
-        let is_open = |session: &&SessionKey| self.open.contains(*session);
+        let is_open =
+            |session: &&SessionKey| self.open.contains(*session) && !self.is_prepared(session);
         self.by_use.values().find(is_open).copied()
     }
 }

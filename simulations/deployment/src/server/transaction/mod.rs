@@ -6,18 +6,23 @@
 //! outside of transactions waits. Therefore the changes of a transaction fit the newest data when
 //! it commits. They become one entry of the oplog.
 //!
-//! The transactions of a member end with its primaryship. A committed transaction that has written
-//! is recorded like a retryable write, so that a later primary knows the outcome.
+//! The transactions of a member end with its primaryship, unless they are prepared. A committed
+//! transaction that has written is recorded like a retryable write, so that a later primary knows
+//! the outcome.
 
 mod commit;
+mod coordinator;
 mod fields;
 mod guard;
 mod labels;
 mod memory;
 mod parameters;
+mod prepare;
 mod router;
 mod statement;
 
+pub(crate) use coordinator::CommitMessage;
+pub(super) use coordinator::Commits;
 pub(super) use fields::{Part, needs_set};
 pub(super) use guard::Lock;
 pub(super) use labels::labels;
@@ -29,12 +34,16 @@ use crate::{
     replica::SessionKey,
     store::{Change, Claims, Namespace, Store},
 };
+use bson::Timestamp;
 use guard::Guard;
 use onionskin_core::time::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+
+/// The session and the number of a transaction.
+pub(super) type TransactionId = (SessionKey, i64);
 
 /// The number of a session that has neither a transaction nor a retryable write.
 const NO_NUMBER: i64 = -1;
@@ -45,6 +54,8 @@ pub(super) enum Phase {
     /// The number belongs to a retryable write, or the session has no number.
     Other,
     Open,
+    /// The transaction waits for the decision of its coordinator.
+    Prepared,
     Committed,
     Aborted,
 }
@@ -66,6 +77,8 @@ struct Transaction {
     bytes: usize,
     has_opened_cursor: bool,
     expires_at: Instant,
+    /// The time at which the transaction was prepared.
+    prepared: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -132,6 +145,7 @@ impl Transactions {
     fn newest(&self, session: &SessionKey) -> Option<(i64, Phase)> {
         let session = self.sessions.get(session)?;
         let phase = match session.state {
+            State::Open(ref open) if open.prepared.is_some() => Phase::Prepared,
             State::Open(_) => Phase::Open,
             State::Committed => Phase::Committed,
             State::Aborted => Phase::Aborted,
@@ -184,6 +198,36 @@ impl Transactions {
         self.expiries.insert((transaction.expires_at, session));
         self.open.insert(session);
         self.put(session, number, State::Open(Box::new(transaction)));
+    }
+
+    /// Notes that the open transaction of a session was prepared. It no longer expires.
+    fn note_prepared(&mut self, session: &SessionKey, time: Timestamp) {
+        if let Some(open) = self.get_mut(session) {
+            open.prepared = Some(time);
+            let expiry = (open.expires_at, *session);
+            self.expiries.remove(&expiry);
+        }
+    }
+
+    /// Returns the prepared transactions.
+    fn prepared(&self) -> impl Iterator<Item = &Transaction> {
+        let open = self.open.iter().filter_map(|session| self.get(session));
+        open.filter(|open| open.prepared.is_some())
+    }
+
+    fn is_prepared(&self, session: &SessionKey) -> bool {
+        self.get(session)
+            .is_some_and(|open| open.prepared.is_some())
+    }
+
+    /// Forgets the prepared transactions, which the next primary opens again.
+    pub(super) fn forget_prepared(&mut self) {
+        for session in self.open.clone() {
+            if self.is_prepared(&session) {
+                self.end(&session, State::Aborted);
+                self.sessions.remove(&session);
+            }
+        }
     }
 
     /// Ends the open transaction of a session. Returns it with its number.

@@ -1,33 +1,80 @@
-//! The transactions of a router, which its shard executes.
+//! The transactions of a router, which its shards execute.
 //!
-//! A router knows the transactions that were started through it. All data is on one shard, so each
-//! transaction commits on this shard alone, without a prepared state. A router that does not know
-//! a transaction can ask the shard for its outcome, if the client has the `recoveryToken`.
+//! A router knows the transactions that were started through it, and the shards that take part in
+//! each. A transaction that has written on one shard commits there alone. For one that has written
+//! on several, the shard with the first write coordinates a commit in two phases, see
+//! [`coordinator`](super::coordinator). A router that does not know a transaction can ask this
+//! shard for the outcome, if the client has the `recoveryToken`.
 
-use super::Part;
+use super::{Part, fields::ends};
 use crate::{
-    deployment::SHARD_NAME,
+    deployment::{ConnId, shard_name},
     replica::SessionKey,
     server::{
-        Member,
+        Member, Output,
         connection::Request,
         dispatch::{Answer, Outcome},
         fault::{Fault, fault},
+        forward::message,
+        plan::Plan,
+        router::gossiped,
     },
 };
-use bson::{Document, RawDocument, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use std::collections::BTreeMap;
+
+/// The fields that each command about the end of a transaction has in common.
+const COMMON: [&str; 6] = [
+    "lsid",
+    "txnNumber",
+    "autocommit",
+    "writeConcern",
+    "maxTimeMS",
+    "$db",
+];
+
+/// What a shard has done in a transaction, as far as a router knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// No statement has succeeded there.
+    Nothing,
+    Read,
+    Write,
+}
 
 /// The newest transaction of a session, as a router knows it.
 #[derive(Debug)]
 struct Routed {
     number: i64,
-    /// True if a statement has written, so that the shard can tell the outcome later.
-    has_written: bool,
+    /// The shards that take part, in the order of their first statements.
+    shards: Vec<(usize, Deed)>,
+    /// The shard with the first write, which can tell the outcome later.
+    recovery: Option<usize>,
+    /// The read concern of the first statement, with its time for a snapshot.
+    concern: Option<Bson>,
+    /// True once the client has asked for the commit.
+    commits: bool,
     /// True if another router has started the transaction, and this one only asks for its outcome.
     is_recovered: bool,
     /// The place of the session in [`RoutedTransactions::by_use`].
     used: u64,
+}
+
+impl Routed {
+    fn note(&mut self, shard: usize, deed: Deed) {
+        if deed == Deed::Write {
+            self.recovery.get_or_insert(shard);
+        }
+        match self.shards.iter_mut().find(|(known, _)| *known == shard) {
+            Some((_, known)) if *known == Deed::Write => {}
+            Some((_, known)) => *known = deed,
+            None => self.shards.push((shard, deed)),
+        }
+    }
+
+    fn takes_part(&self, shard: usize) -> bool {
+        self.shards.iter().any(|(known, _)| *known == shard)
+    }
 }
 
 /// The transactions that a router knows.
@@ -40,11 +87,14 @@ pub(in crate::server) struct RoutedTransactions {
 
 impl RoutedTransactions {
     /// Notes a transaction, and forgets those that were noted longest ago if there are too many.
-    fn note(&mut self, part: Part, is_recovered: bool, most: usize) {
+    fn note(&mut self, part: Part, concern: Option<Bson>, is_recovered: bool, most: usize) {
         self.uses += 1;
         let routed = Routed {
             number: part.number,
-            has_written: false,
+            shards: Vec::new(),
+            recovery: None,
+            concern,
+            commits: false,
             is_recovered,
             used: self.uses,
         };
@@ -60,6 +110,12 @@ impl RoutedTransactions {
         }
     }
 
+    /// Returns the transaction of a command, if this router has started it.
+    fn started(&mut self, part: Part) -> Option<&mut Routed> {
+        let routed = self.sessions.get_mut(&part.session)?;
+        (routed.number == part.number && !routed.is_recovered).then_some(routed)
+    }
+
     /// Forgets all transactions.
     pub(in crate::server) fn clear(&mut self) {
         self.sessions.clear();
@@ -68,7 +124,7 @@ impl RoutedTransactions {
 }
 
 impl Member {
-    /// Checks a command of a transaction, and lets the shard execute it.
+    /// Checks a command of a transaction, and lets the shards execute it.
     pub(in crate::server) fn route_part(&mut self, request: &Request, part: Part) -> Answer {
         let Part {
             session,
@@ -94,13 +150,16 @@ impl Member {
                 return Err(fault(117, text));
             }
             (false, true) => {
-                self.routing.transactions.note(part, false, most);
+                let concern = self.first_concern(&request.command);
+                let transactions = &mut self.routing.transactions;
+                transactions.note(part, concern, false, most);
             }
             (true, false) if !is_recovered => {}
             (_, false) if commits => {
-                check_token(request)?;
-                self.routing.transactions.note(part, true, most);
-                return Ok(Outcome::Route);
+                let shard = self.recovery_shard(request)?;
+                self.routing.transactions.note(part, None, true, most);
+                let plan = Plan::of_other(shard, coordinate(request, &[]));
+                return Ok(Outcome::Route(Box::new(plan)));
             }
             (_, false) => {
                 let text = format!(
@@ -110,38 +169,164 @@ impl Member {
                 return Err(fault(251, text));
             }
         }
-        self.check_routed(request)
+        self.refuse_unroutable(request)?;
+        let plan = match request.name.as_str() {
+            "commitTransaction" => self.plan_of_commit(request, part),
+            "abortTransaction" => self.plan_of_abort(part),
+            _ => self.plan_of_statement(request, part)?,
+        };
+        Ok(Outcome::Route(Box::new(plan)))
     }
 
-    /// Returns the command by which a router asks the shard for the outcome of a transaction that
-    /// another router has started. Returns `None` for all other commands.
-    pub(in crate::server) fn recovery(&self, request: &Request) -> Option<Document> {
-        if request.name != "commitTransaction" {
-            return None;
-        }
-        let part = self.part(request).ok()??;
-        let routed = self.routing.transactions.sessions.get(&part.session)?;
-        if !routed.is_recovered || routed.number != part.number {
-            return None;
-        }
-        let mut command = doc! { "coordinateCommitTransaction": 1 };
-        for name in [
-            "lsid",
-            "txnNumber",
-            "autocommit",
-            "writeConcern",
-            "maxTimeMS",
-            "$db",
-        ] {
-            if let Some(value) = request.command.get(name) {
-                command.insert(name, value.clone());
+    /// Returns the read concern that all shards get with their first statement. If there are
+    /// several, a snapshot has one time on all.
+    fn first_concern(&self, command: &Document) -> Option<Bson> {
+        let mut concern = command.get("readConcern")?.clone();
+        if let Bson::Document(fields) = &mut concern
+            && fields.get_str("level").ok() == Some("snapshot")
+            && !fields.contains_key("atClusterTime")
+            && self.options.shards > 1
+        {
+            let known = self.routing.times.map(|times| times.cluster);
+            let after = fields.get_timestamp("afterClusterTime").ok();
+            if let Some(at) = known.max(gossiped(command)).max(after) {
+                fields.remove("afterClusterTime");
+                fields.insert("atClusterTime", at);
             }
         }
-        Some(command)
+        Some(concern)
     }
 
-    /// Returns the `recoveryToken` of the reply to a statement. It is empty until a statement has
-    /// written. Returns `None` for errors, and for commands outside of transactions.
+    /// Returns the plan of a statement. A shard whose first statement this is starts its part of
+    /// the transaction with it.
+    fn plan_of_statement(&mut self, request: &Request, part: Part) -> Result<Plan, Fault> {
+        let shard = match self.options.shards {
+            1 => 0,
+            _ => self.shard_of_request(request)?,
+        };
+        let several = self.options.shards > 1;
+        let Some(routed) = self.routing.transactions.started(part) else {
+            return Ok(Plan::of_one(shard));
+        };
+        if routed.takes_part(shard) {
+            return Ok(Plan::of_one(shard));
+        }
+        routed.note(shard, Deed::Nothing);
+        if !several {
+            return Ok(Plan::of_one(shard));
+        }
+        let mut command = request.command.clone();
+        command.insert("startTransaction", true);
+        if let Some(concern) = &routed.concern {
+            command.insert("readConcern", concern.clone());
+        }
+        Ok(Plan::of_other(shard, command))
+    }
+
+    /// Returns the plan of a commit. The shards without writes end their part first.
+    fn plan_of_commit(&mut self, request: &Request, part: Part) -> Plan {
+        let Some(routed) = self.routing.transactions.started(part) else {
+            return Plan::of_one(0);
+        };
+        let is_again = std::mem::replace(&mut routed.commits, true);
+        let of = |deed: Deed| {
+            let shards = routed.shards.iter().filter(move |(_, done)| *done == deed);
+            shards.map(|(shard, _)| *shard)
+        };
+        let writers: Vec<usize> = of(Deed::Write).collect();
+        let mut others: Vec<usize> = of(Deed::Nothing).collect();
+        // A shard that has only read may have forgotten its commit.
+        if !is_again || writers.is_empty() {
+            others.extend(of(Deed::Read));
+        }
+        let plan = match routed.shards.as_slice() {
+            [(only, _)] => return Plan::of_one(*only),
+            [] => return Plan::of_one(0),
+            _ => Plan::default().then(others.into_iter().map(|shard| (shard, None)).collect()),
+        };
+        match (writers.as_slice(), routed.recovery) {
+            ([], _) => plan,
+            ([only], _) => plan.then(vec![(*only, None)]),
+            (writers, recovery) => {
+                let coordinator = recovery.unwrap_or(writers[0]);
+                plan.then(vec![(coordinator, Some(coordinate(request, writers)))])
+            }
+        }
+    }
+
+    fn plan_of_abort(&mut self, part: Part) -> Plan {
+        let routed = self.routing.transactions.started(part);
+        let shards = routed.map(|routed| routed.shards.as_slice());
+        let stage = shards.unwrap_or_default().iter();
+        let stage: Vec<_> = stage.map(|(shard, _)| (*shard, None)).collect();
+        match stage.is_empty() {
+            true => Plan::of_one(0),
+            false => Plan::default().then(stage),
+        }
+    }
+
+    /// Notes what a shard's reply says about a transaction.
+    pub(in crate::server) fn note_part(
+        &mut self,
+        request: &Request,
+        member: usize,
+        reply: &RawDocument,
+    ) {
+        let Some(part) = self.statement_of(request) else {
+            return;
+        };
+        let shard = member.saturating_sub(self.options.addresses.len());
+        if let Some(routed) = self.routing.transactions.started(part)
+            && let Ok(is_read_only) = reply.get_bool("readOnly")
+        {
+            let deed = match is_read_only {
+                true => Deed::Read,
+                false => Deed::Write,
+            };
+            routed.note(shard, deed);
+        }
+    }
+
+    /// Returns the part of a statement in a transaction. Returns `None` for other commands, and on
+    /// members that are not routers.
+    fn statement_of(&self, request: &Request) -> Option<Part> {
+        let is_statement = request.command.contains_key("autocommit") && !ends(&request.name);
+        match is_statement && self.is_router() {
+            true => self.part(request).ok()?,
+            false => None,
+        }
+    }
+
+    /// Aborts a transaction on all its shards because one of them has failed before any could
+    /// commit. The client gets the failure, not the replies to this.
+    pub(in crate::server) fn abort_failed(&mut self, conn: ConnId, request: &Request, plan: &Plan) {
+        if self.options.shards == 1 || !self.is_router() {
+            return;
+        }
+        let part = match request.name == "commitTransaction" && plan.has_stages() {
+            true => self.part(request).ok().flatten(),
+            false => self.statement_of(request),
+        };
+        let Some(routed) = part.and_then(|part| self.routing.transactions.started(part)) else {
+            return;
+        };
+        let shards: Vec<usize> = routed.shards.iter().map(|(shard, _)| *shard).collect();
+        let mut abort = doc! { "abortTransaction": 1 };
+        copy_common(request, &mut abort);
+        abort.remove("writeConcern");
+        abort.insert("$db", "admin");
+        if let Ok(body) = RawDocumentBuf::try_from(&abort) {
+            let bytes = message(request.id, false, &body);
+            for shard in shards {
+                let member = self.options.addresses.len() + shard;
+                self.outputs
+                    .push_back(Output::Route(conn, member, bytes.clone()));
+            }
+        }
+    }
+
+    /// Returns the `recoveryToken` of the reply to a command of a transaction. It is empty until a
+    /// statement has written. Returns `None` for errors, and for commands outside of transactions.
     pub(in crate::server) fn recovery_token(
         &mut self,
         request: &Request,
@@ -152,31 +337,48 @@ impl Member {
         }
         let part = self.part(request).ok()??;
         reply.get_f64("ok").ok().filter(|ok| *ok == 1.0)?;
-        let routed = self.routing.transactions.sessions.get_mut(&part.session)?;
-        if routed.is_recovered || routed.number != part.number {
-            return None;
-        }
-        routed.has_written |= matches!(reply.get_bool("readOnly"), Ok(false));
-        Some(match routed.has_written {
-            true => doc! { "recoveryShardId": SHARD_NAME },
-            false => Document::new(),
+        let routed = self.routing.transactions.started(part)?;
+        Some(match routed.recovery {
+            Some(shard) => doc! { "recoveryShardId": shard_name(shard) },
+            None => Document::new(),
         })
+    }
+
+    /// Returns the shard that knows the outcome of a transaction, by the token of a commit.
+    fn recovery_shard(&self, request: &Request) -> Result<usize, Fault> {
+        let Ok(token) = request.command.get_document("recoveryToken") else {
+            let text = "cannot recover the transaction decision without a recoveryToken";
+            return Err(fault(50940, text));
+        };
+        let Ok(name) = token.get_str("recoveryShardId") else {
+            let text = "Recovery token is empty, meaning the transaction only performed reads and \
+                        can be safely retried";
+            return Err(fault(251, text));
+        };
+        let mut shards = 0..self.options.shards;
+        let found = shards.find(|shard| shard_name(*shard) == name);
+        found.ok_or_else(|| fault(70, format!("Shard {name} not found")))
     }
 }
 
-/// Returns an error if the outcome of a transaction cannot be found by the token of a commit.
-fn check_token(request: &Request) -> Result<(), Fault> {
-    let Ok(token) = request.command.get_document("recoveryToken") else {
-        let text = "cannot recover the transaction decision without a recoveryToken";
-        return Err(fault(50940, text));
-    };
-    match token.get_str("recoveryShardId") {
-        Ok(SHARD_NAME) => Ok(()),
-        Ok(other) => Err(fault(70, format!("Shard {other} not found"))),
-        Err(_) => {
-            let text = "Recovery token is empty, meaning the transaction only performed reads and \
-                        can be safely retried";
-            Err(fault(251, text))
+/// Returns the command by which a router has a shard decide on a transaction. Without
+/// `participants`, it only asks for the outcome.
+fn coordinate(request: &Request, participants: &[usize]) -> Document {
+    let mut command = doc! { "coordinateCommitTransaction": 1 };
+    if !participants.is_empty() {
+        let shards = participants
+            .iter()
+            .map(|shard| doc! { "shardId": shard_name(*shard) });
+        command.insert("participants", shards.collect::<Vec<_>>());
+    }
+    copy_common(request, &mut command);
+    command
+}
+
+fn copy_common(request: &Request, command: &mut Document) {
+    for name in COMMON {
+        if let Some(value) = request.command.get(name) {
+            command.insert(name, value.clone());
         }
     }
 }

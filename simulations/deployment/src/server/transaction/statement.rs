@@ -1,6 +1,6 @@
 //! The statements of a transaction.
 
-use super::{NO_NUMBER, Part, Phase, Transaction, fields};
+use super::{NO_NUMBER, Part, Phase, Transaction, fields, prepare::is_prepared};
 use crate::{
     replica::SessionKey,
     server::{
@@ -37,7 +37,7 @@ impl Member {
             "commitTransaction" => return self.commit_transaction(now, request, part, phase),
             "abortTransaction" => return self.abort_transaction(request, part),
             "coordinateCommitTransaction" if is_internal => {
-                return self.recover_outcome(request, part, phase);
+                return self.coordinate_commit(now, request, part, phase);
             }
             "coordinateCommitTransaction" => {
                 return Err(fault(
@@ -50,7 +50,7 @@ impl Member {
         if part.starts {
             let (after, at) = self.transaction_concern(request)?;
             if let Some(after) = after.max(at)
-                && !self.has_reached(after, false)
+                && !self.is_ready(now, request, after, false)
             {
                 let waiting = Waiting::Time {
                     after,
@@ -106,6 +106,7 @@ impl Member {
         if part.starts {
             let is_again = number == newest;
             return match phase {
+                Phase::Prepared => Err(is_prepared(newest)),
                 // A router starts a transaction again at another member of its shard.
                 Phase::Open | Phase::Aborted if is_internal => Ok(phase),
                 _ if is_again && is_internal => {
@@ -125,7 +126,8 @@ impl Member {
             Phase::Other => Err(unknown(number, newest)),
             Phase::Aborted => Err(self.has_ended(number, 251, "aborted")),
             Phase::Committed if !commits => Err(self.has_ended(number, 256, "committed")),
-            Phase::Committed | Phase::Open => Ok(phase),
+            Phase::Prepared if !commits => Err(is_prepared(number)),
+            Phase::Committed | Phase::Open | Phase::Prepared => Ok(phase),
         }
     }
 
@@ -152,7 +154,7 @@ impl Member {
             Some(at) => {
                 let gone = || fault(239, "the oplog no longer has the requested atClusterTime");
                 let index = self.replica.index_at(at);
-                self.replica.store_at(index).ok_or_else(gone)?
+                self.replica.store_at(index, Some(at)).ok_or_else(gone)?
             }
         };
         let transaction = Transaction {
@@ -164,6 +166,7 @@ impl Member {
             bytes: 0,
             has_opened_cursor: false,
             expires_at: now + self.transactions.lifetime,
+            prepared: None,
         };
         self.transactions
             .start(part.session, part.number, transaction);

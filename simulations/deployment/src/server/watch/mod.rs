@@ -12,7 +12,10 @@ use super::{
     read::{FIRST_BATCH, batch_size, collation},
     retry::session_key,
 };
-use crate::store::{Record, Room, Token, Watch, change_stream};
+use crate::{
+    replica::Step,
+    store::{Record, Room, Token, Watch, change_stream},
+};
 use bson::{Bson, Document, Timestamp};
 use onionskin_core::time::Instant;
 use options::Start;
@@ -148,13 +151,17 @@ impl Member {
             changes: &entry.changes,
             transaction: entry.retry.as_ref().and_then(|retry| {
                 let id = (retry.session, retry.transaction);
-                retry.is_commit.then_some(id)
+                matches!(retry.step, Step::Commit(_)).then_some(id)
             }),
         });
         let records: Vec<Record<'_>> = records.collect();
         let is_newest = commit == self.replica.last().index;
         let committed = match stream.watch.looks_up() && !is_newest && !records.is_empty() {
-            true => Some(self.replica.store_at(commit).ok_or_else(history_lost)?),
+            true => Some(
+                self.replica
+                    .store_at(commit, None)
+                    .ok_or_else(history_lost)?,
+            ),
             false => None,
         };
         let room = Room {

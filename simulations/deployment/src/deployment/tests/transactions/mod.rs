@@ -7,6 +7,7 @@ mod isolation;
 mod limits;
 mod outcomes;
 mod routers;
+mod shards;
 mod statements;
 
 use super::world::{World, send};

@@ -1,0 +1,73 @@
+//! The outputs of the members, and their messages to each other.
+
+use super::{
+    Action, Deployment,
+    network::{Content, Envelope},
+    routing::{self, Traffic},
+};
+use crate::server::Output;
+use onionskin_core::time::Instant;
+
+impl Deployment {
+    /// Collects the outputs of all members, and carries their messages until none is due now.
+    pub(super) fn settle(&mut self, now: Instant) {
+        for index in 0..self.members.len() {
+            self.collect(now, index);
+        }
+        self.carry_traffic(now);
+        while let Some(envelope) = self.network.receive(now) {
+            let Envelope { from, to, content } = envelope;
+            if self.members[to].is_up() {
+                let shard = self.members[from].shard();
+                match (content, shard) {
+                    (Content::Replication(message), _) => {
+                        self.members[to].handle_message(now, from, message);
+                    }
+                    (Content::Commit(message), Some(shard)) => {
+                        self.members[to].handle_commit_message(now, shard, message);
+                    }
+                    (Content::Commit(_), None) => {}
+                }
+                self.collect(now, to);
+                self.carry_traffic(now);
+            }
+        }
+        for member in 0..self.members.len() {
+            if self.members[member].has_failed() {
+                self.kill(now, member);
+            }
+        }
+    }
+
+    pub(super) fn collect(&mut self, now: Instant, index: usize) {
+        while let Some(output) = self.members[index].poll_output(now) {
+            match output {
+                Output::Send(to, message) => {
+                    self.send(now, index, to, Content::Replication(message));
+                }
+                Output::SendToShard(shard, message) => {
+                    let to = self.options.addresses.len() + shard;
+                    self.send(now, index, to, Content::Commit(message));
+                }
+                Output::Route(connection, to, bytes) => {
+                    self.traffic
+                        .push_back(Traffic::Request(connection, to, bytes));
+                }
+                Output::Transmit(connection) if routing::is_inner(connection) => {
+                    self.traffic.push_back(Traffic::Answer(connection));
+                }
+                Output::Transmit(connection) => self.transmits.push_back(connection),
+                Output::Turn(connection) => self.turns.push_back(connection),
+                Output::Close(connection) => self.close(now, connection),
+                Output::Report(event) => self.actions.push_back(Action::Report(event)),
+                Output::LongQuery(connection) => self.long_queries.push(connection),
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant, from: usize, to: usize, content: Content) {
+        if to < self.members.len() {
+            self.network.send(now, Envelope { from, to, content });
+        }
+    }
+}

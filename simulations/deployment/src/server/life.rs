@@ -1,0 +1,89 @@
+//! The start and the end of a member's process, and its step-downs.
+
+use super::{
+    CATCH_UP_PERIOD, Member, Output, admission::Admission, overload::Overload, router::Routing,
+    transaction::Transactions,
+};
+use crate::deployment::ConnId;
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+impl Member {
+    /// Ends the process at once.
+    pub(crate) fn kill(&mut self) {
+        self.up = false;
+        self.outputs
+            .retain(|o| matches!(o, Output::Report(_) | Output::Close(_)));
+        for (conn, connection) in &mut self.connections {
+            connection.out = Vec::new();
+            connection.pending = None;
+            if !std::mem::replace(&mut connection.closing, true) {
+                self.outputs.push_back(Output::Close(*conn));
+            }
+        }
+        self.replica.sent.clear();
+        self.replica.events.clear();
+        self.timers.clear();
+        self.waiting.clear();
+        self.hellos.clear();
+        self.stepping_down = None;
+        self.quiesces_until = None;
+        self.cursors.clear();
+        self.transactions = Transactions::default();
+        self.commits.clear();
+        self.fail_points.clear();
+        self.kept_view = None;
+        self.expires_at = None;
+        self.replica.set_producing(true);
+        self.admission = Admission::default();
+        self.overload = Overload::default();
+        self.routing = Routing::default();
+    }
+
+    /// Closes all client connections.
+    pub(crate) fn disconnect(&mut self) {
+        let open: Vec<ConnId> = self.connections.keys().copied().collect();
+        for conn in open {
+            self.close(conn);
+        }
+    }
+
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.replica.restart(now);
+        self.up = true;
+        self.begin_life(now);
+        self.schedule_expiry(now);
+    }
+
+    /// Starts a step-down. Returns false if this member is not the primary of a replica set, or is
+    /// already stepping down.
+    pub(crate) fn step_down(&mut self, now: Instant, period: Duration) -> bool {
+        self.is_set()
+            && self
+                .replica
+                .step_down(now, period, CATCH_UP_PERIOD, false)
+                .is_ok()
+    }
+
+    /// Makes this member, the only one of its set, step down and become primary again. Returns
+    /// false if it is not the primary.
+    pub(crate) fn fail_over(&mut self, now: Instant) -> bool {
+        let stepped = self
+            .replica
+            .step_down(now, Duration::ZERO, Duration::ZERO, true);
+        self.replica.handle_timeout(now);
+        self.replica.freeze(now, Duration::ZERO);
+        stepped.is_ok()
+    }
+
+    /// Gives the member the identity of a new process.
+    pub(super) fn begin_life(&mut self, now: Instant) {
+        self.started = now;
+        (self.counter, self.connected) = (0, 0);
+        self.routing.times = None;
+        let wall = self.wall_millis(now);
+        self.random.fill(&mut self.ids.unique);
+        self.process_id = self.ids.next(wall);
+        self.service_id = self.ids.next(wall);
+    }
+}

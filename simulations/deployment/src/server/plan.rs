@@ -1,0 +1,256 @@
+//! The shards that must answer a router's request, and the one reply that is made from theirs.
+
+use super::{
+    Member,
+    connection::Request,
+    document::owned,
+    fault::{Fault, fault},
+};
+use bson::{Bson, Document, RawDocumentBuf};
+use std::collections::VecDeque;
+
+/// The codes by which a member says that its role has changed. A router's clients must not take
+/// them for errors of the router, so that it replaces them.
+const STATE_CHANGES: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
+
+/// The code of the error `HostUnreachable`.
+pub(super) const HOST_UNREACHABLE: i32 = 6;
+
+/// A command for a shard, or `None` for that of the client.
+type Step = (usize, Option<Document>);
+
+/// The commands that other members execute for a request: stages that follow each other. The
+/// commands of a stage are sent together. A stage starts when all commands before it have
+/// succeeded.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    stages: VecDeque<Vec<Step>>,
+    /// The indexes of the members that have not yet answered.
+    awaited: Vec<usize>,
+    replies: Vec<RawDocumentBuf>,
+}
+
+impl Plan {
+    /// One shard executes the client's command.
+    pub(super) fn of_one(shard: usize) -> Self {
+        Self::of(vec![(shard, None)])
+    }
+
+    /// A shard executes another command in place of the client's.
+    pub(super) fn of_other(shard: usize, command: Document) -> Self {
+        Self::of(vec![(shard, Some(command))])
+    }
+
+    /// All shards execute the client's command.
+    pub(super) fn of_all(shards: usize) -> Self {
+        Self::of((0..shards).map(|shard| (shard, None)).collect())
+    }
+
+    fn of(stage: Vec<Step>) -> Self {
+        Self::default().then(stage)
+    }
+
+    /// Adds a stage, unless it is empty.
+    pub(super) fn then(mut self, stage: Vec<Step>) -> Self {
+        if !stage.is_empty() {
+            self.stages.push_back(stage);
+        }
+        self
+    }
+
+    /// Returns a plan without stages that awaits the reply of a member.
+    pub(super) fn awaiting(member: usize) -> Self {
+        Self {
+            awaited: vec![member],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn has_stages(&self) -> bool {
+        !self.stages.is_empty()
+    }
+
+    pub(super) fn next_stage(&mut self) -> Option<Vec<Step>> {
+        self.stages.pop_front()
+    }
+
+    pub(super) fn await_reply(&mut self, member: usize) {
+        self.awaited.push(member);
+    }
+
+    pub(super) fn awaits(&self, member: usize) -> bool {
+        self.awaited.contains(&member)
+    }
+
+    /// Notes the reply of a member. Returns false while other replies of the stage are missing.
+    pub(super) fn note(&mut self, member: usize, reply: RawDocumentBuf) -> bool {
+        self.awaited.retain(|awaited| *awaited != member);
+        self.replies.push(without_state_change(reply));
+        self.awaited.is_empty()
+    }
+
+    /// True if a command of the plan has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.replies.iter().any(|reply| !is_ok(reply))
+    }
+
+    /// Returns the reply to the request: the first failure, or the last reply with what the others
+    /// add to it.
+    pub(super) fn reply(self, request: &Request) -> Option<RawDocumentBuf> {
+        let mut replies = self.replies;
+        if let Some(failed) = replies.iter().position(|reply| !is_ok(reply)) {
+            return Some(replies.swap_remove(failed));
+        }
+        let last = replies.pop()?;
+        if replies.is_empty() || request.name != "listDatabases" {
+            return Some(last);
+        }
+        replies.push(last);
+        merged_databases(&replies)
+    }
+}
+
+fn is_ok(reply: &RawDocumentBuf) -> bool {
+    reply.get_f64("ok").ok() == Some(1.0)
+}
+
+/// Returns the last of the replies to `listDatabases`, with the databases of all. The databases of
+/// the cluster itself are those of the first shard.
+fn merged_databases(replies: &[RawDocumentBuf]) -> Option<RawDocumentBuf> {
+    let replies: Option<Vec<Document>> = replies.iter().map(|reply| owned(reply)).collect();
+    let replies = replies?;
+    let mut merged = replies.last()?.clone();
+    let (mut databases, mut size) = (Vec::new(), 0);
+    for (index, reply) in replies.iter().enumerate() {
+        let listed = reply.get_array("databases").ok()?;
+        let of_cluster = |database: &Bson| {
+            let name = database.as_document().and_then(|d| d.get_str("name").ok());
+            matches!(name, Some("admin" | "config" | "local"))
+        };
+        let kept = listed.iter().filter(|d| index == 0 || !of_cluster(d));
+        databases.extend(kept.cloned());
+        size += reply.get_i64("totalSize").unwrap_or(0);
+    }
+    databases.sort_by_key(|database| {
+        let name = database.as_document().and_then(|d| d.get_str("name").ok());
+        name.map(str::to_owned)
+    });
+    merged.insert("databases", databases);
+    if merged.contains_key("totalSize") {
+        merged.insert("totalSize", size);
+        merged.insert("totalSizeMb", size / (1024 * 1024));
+    }
+    RawDocumentBuf::try_from(&merged).ok()
+}
+
+impl Member {
+    /// Returns the plan of a request outside of transactions. Fails for what the simulated router
+    /// cannot do because several shards have the data.
+    pub(super) fn plan_of(&self, request: &Request) -> Result<Plan, Fault> {
+        let shards = self.options.shards;
+        if shards == 1 {
+            return Ok(Plan::of_one(0));
+        }
+        match request.name.as_str() {
+            "endSessions" | "killSessions" | "killAllSessions" | "listDatabases" => {
+                Ok(Plan::of_all(shards))
+            }
+            _ => Ok(Plan::of_one(self.shard_of_request(request)?)),
+        }
+    }
+
+    /// Returns the one shard that executes a command.
+    pub(super) fn shard_of_request(&self, request: &Request) -> Result<usize, Fault> {
+        let command = &request.command;
+        let of = |name: &str| {
+            self.options
+                .shard_of(name.split('.').next().unwrap_or_default())
+        };
+        let own = self.options.shard_of(&request.database);
+        let full = command.get_str(&request.name).unwrap_or_default();
+        let others: Vec<usize> = match request.name.as_str() {
+            "shardCollection" | "dataSize" => return Ok(of(full)),
+            "renameCollection" => vec![of(full), of(command.get_str("to").unwrap_or_default())],
+            "bulkWrite" => {
+                let infos = command.get_array("nsInfo").map(Vec::as_slice);
+                let infos = infos.unwrap_or_default().iter();
+                let names = infos.filter_map(|info| info.as_document()?.get_str("ns").ok());
+                names.map(of).collect()
+            }
+            "aggregate" => {
+                let stages = command.get_array("pipeline").map(Vec::as_slice);
+                let stages = stages.unwrap_or_default();
+                if stages.first().is_some_and(is_of_cluster) {
+                    return Err(of_several("an aggregation over the whole cluster"));
+                }
+                let targets = stages.last().and_then(output_database);
+                std::iter::once(own).chain(targets.map(of)).collect()
+            }
+            _ => return Ok(own),
+        };
+        let first = others.first().copied().unwrap_or(own);
+        match others.iter().all(|other| *other == first) {
+            true => Ok(first),
+            false => Err(of_several(&format!("a '{}'", request.name))),
+        }
+    }
+}
+
+fn of_several(what: &str) -> Fault {
+    let text = format!(
+        "this simulated router does not implement {what} that concerns databases of several shards"
+    );
+    fault(238, text)
+}
+
+/// True for a stage that must ask all shards.
+fn is_of_cluster(stage: &Bson) -> bool {
+    let Some(stage) = stage.as_document() else {
+        return false;
+    };
+    let stream = stage.get_document("$changeStream");
+    let is_stream = stream.is_ok_and(|s| s.get_bool("allChangesForCluster").unwrap_or(false));
+    is_stream || stage.contains_key("$currentOp")
+}
+
+/// Returns the database that the last stage of a pipeline writes to, if the stage names it.
+fn output_database(stage: &Bson) -> Option<&str> {
+    let stage = stage.as_document()?;
+    let target = match stage.get("$out") {
+        Some(target) => target,
+        None => stage.get_document("$merge").ok()?.get("into")?,
+    };
+    target.as_document()?.get_str("db").ok()
+}
+
+/// Returns a shard's reply with the error that a router's client gets: one of a shard whose role
+/// has changed becomes `HostUnreachable`.
+fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
+    let code = |document: &bson::RawDocument| {
+        let code = document.get_i32("code").ok();
+        code.is_some_and(|code| STATE_CHANGES.contains(&code))
+    };
+    let concern = reply.get_document("writeConcernError");
+    if !code(&reply) && !concern.is_ok_and(code) {
+        return reply;
+    }
+    let Some(mut changed) = owned(&reply) else {
+        return reply;
+    };
+    let rewrite = |error: &mut Document| {
+        let is_change = error
+            .get_i32("code")
+            .is_ok_and(|c| STATE_CHANGES.contains(&c));
+        if is_change {
+            let text = error.get_str("errmsg").unwrap_or_default();
+            error.insert("errmsg", text.replace("not primary", "(NOT_PRIMARY)"));
+            error.insert("code", HOST_UNREACHABLE);
+            error.insert("codeName", "HostUnreachable");
+        }
+    };
+    rewrite(&mut changed);
+    if let Ok(concern) = changed.get_document_mut("writeConcernError") {
+        rewrite(concern);
+    }
+    RawDocumentBuf::try_from(&changed).unwrap_or(reply)
+}

@@ -1,0 +1,130 @@
+//! The prepared state of a transaction, in which it can always commit and waits for the decision of
+//! its coordinator.
+//!
+//! The oplog has the changes of a prepared transaction, so that they outlive the process and an
+//! election. The next primary opens the transaction again.
+
+use super::{Phase, State, Transaction, TransactionId, coordinator::Decision};
+use crate::{
+    replica::{Retry, Step},
+    server::{
+        Member,
+        connection::Request,
+        fault::{Fault, fault},
+    },
+    store::{Change, Claims},
+};
+use bson::Timestamp;
+use onionskin_core::time::Instant;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Member {
+    /// Prepares an open transaction, and returns the time at which it was prepared. Returns `None`
+    /// if there is no such transaction.
+    pub(super) fn prepare(&mut self, now: Instant, id: TransactionId) -> Option<Timestamp> {
+        let (session, number) = id;
+        if self.newest_number(&session) != (number, Phase::Open) {
+            let open = self.transactions.get(&session);
+            let is_newest = self.newest_number(&session) == (number, Phase::Prepared);
+            return open.filter(|_| is_newest)?.prepared;
+        }
+        let changes = self.transactions.get(&session)?.changes.clone();
+        self.log_step(now, id, Step::Prepare(Arc::new(changes)));
+        let time = self.replica.last_time();
+        self.transactions.note_prepared(&session, time);
+        Some(time)
+    }
+
+    /// Carries out the decision on a transaction, unless that was done before.
+    pub(super) fn carry_out(&mut self, now: Instant, id: TransactionId, decision: Decision) {
+        let (session, number) = id;
+        let phase = match self.newest_number(&session) {
+            (newest, phase) if newest == number => phase,
+            _ => return,
+        };
+        match (decision, phase) {
+            (Decision::Commit(at), Phase::Prepared) => {
+                let changes = self.end_transaction(&session, State::Committed);
+                self.replica.note_time(at);
+                let store = self.replica.store_mut();
+                // The claims make sure that the changes fit.
+                let merged = store.without_limit(|store| store.merge(changes.unwrap_or_default()));
+                debug_assert!(
+                    merged.is_ok(),
+                    "a prepared transaction can commit: {merged:?}"
+                );
+                self.log_step(now, id, Step::Commit(Some(at)));
+            }
+            (Decision::Abort, Phase::Prepared) => {
+                self.end_transaction(&session, State::Aborted);
+                self.log_step(now, id, Step::Abort);
+            }
+            (Decision::Abort, Phase::Open) => self.abort_open(&session),
+            _ => {}
+        }
+    }
+
+    fn log_step(&mut self, now: Instant, (session, transaction): TransactionId, step: Step) {
+        let retry = Retry {
+            session,
+            transaction,
+            step,
+        };
+        self.log(now, Some(retry));
+    }
+
+    /// Opens the prepared transactions of the oplog again, after an election.
+    pub(in crate::server) fn open_prepared(&mut self, now: Instant) {
+        let prepared = self.replica.records().prepared();
+        let prepared: Vec<_> = prepared
+            .map(|(s, n, c, t)| (s, n, Arc::clone(c), t))
+            .collect();
+        for (session, number, changes, time) in prepared {
+            let newest = self.replica.store();
+            let mut claims = Claims::default();
+            let has_room = claims.add(&changes, newest, newest, &[]);
+            debug_assert!(
+                has_room,
+                "nothing has changed what a prepared transaction claims"
+            );
+            let transaction = Transaction {
+                store: newest.clone(),
+                touched: changes
+                    .iter()
+                    .filter_map(Change::namespace)
+                    .cloned()
+                    .collect(),
+                bytes: changes.iter().map(Change::bytes).sum(),
+                changes: changes.to_vec(),
+                claims,
+                unshared: BTreeMap::new(),
+                has_opened_cursor: false,
+                expires_at: now,
+                prepared: Some(time),
+            };
+            self.transactions.start(session, number, transaction);
+            self.transactions.note_prepared(&session, time);
+        }
+    }
+
+    /// True if a read at a time must wait for the decision on a transaction that was prepared
+    /// before and has written to the same database.
+    pub(in crate::server) fn is_unsettled(&self, request: &Request, time: Timestamp) -> bool {
+        let prepared = self.transactions.prepared();
+        let mut earlier = prepared.filter(|open| open.prepared.is_some_and(|at| at <= time));
+        earlier.any(|open| {
+            let mut names = open.touched.iter();
+            names.any(|name| name.database == request.database)
+        })
+    }
+}
+
+/// Returns the error of a command that a prepared transaction cannot have, and that of a session
+/// that cannot start another transaction yet.
+pub(super) fn is_prepared(number: i64) -> Fault {
+    let text = format!(
+        "Cannot call any operation other than abort, prepare or commit on a prepared transaction, \
+         and cannot start another one before its end: {number}"
+    );
+    fault(267, text)
+}
