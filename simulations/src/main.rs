@@ -152,7 +152,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 20] = [
+    const SERVE: [Flag; 21] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -161,6 +161,7 @@ mod tests {
         }),
         ("standalone", "", |o| o.replica_set.is_none() && !o.sharded),
         ("sharded", "2", |o| o.sharded && o.members.len() == 2),
+        ("shards", "2 --sharded=2", |o| o.shards == 2),
         ("load-balanced", "3", |o| {
             o.load_balanced && o.members.len() == 3
         }),
@@ -229,6 +230,8 @@ mod tests {
             "--scenario none",
             "--scenario failover --members 5",
             "--sharded 0",
+            "--shards 0 --sharded 2",
+            "--shards 2 --standalone",
             "--auth nobody",
             "--tls-dir here",
             "--tls-ca-file here",

@@ -36,7 +36,7 @@ pub(crate) struct Serve {
     /// Run one server without a replica set.
     #[arg(long, conflicts_with_all = ["replica_set", "members"])]
     standalone: bool,
-    /// Run this number of routers in front of one shard.
+    /// Run this number of routers in front of one shard, or of as many as `--shards` says.
     #[arg(long, value_name = "ROUTERS", value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
     sharded: Option<usize>,
@@ -46,6 +46,10 @@ pub(crate) struct Serve {
     #[arg(value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     load_balanced: Option<usize>,
+    /// The number of shards behind routers or services. Each database is on one of them.
+    #[arg(long, value_name = "SHARDS", default_value_t = 1, value_parser = at_least_one)]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "scenario"])]
+    shards: usize,
     /// Run the deployment of a scenario, with its faults, latencies and schedule: the name of one
     /// that `onionskin simulate --list` shows, or a file in the form of TOML. What the scenario
     /// does not name has its default; only the length of the safety phase and a number of disasters
@@ -179,6 +183,9 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
         (None, None, None) if serve.standalone => ServeOptions::standalone(),
         (None, None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
+    if serve.scenario.is_none() {
+        options.shards = serve.shards;
+    }
     options.port = serve.port;
     options.tls = serve.tls;
     options.tls_directory = serve.tls_dir.clone();

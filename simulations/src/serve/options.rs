@@ -13,8 +13,10 @@ use std::{collections::VecDeque, path::PathBuf, time::Duration};
 pub struct ServeOptions {
     /// The name of the replica set. `None`: a standalone, routers or services.
     pub replica_set: Option<String>,
-    /// True if the members are routers in front of one shard. Default: false.
+    /// True if the members are routers in front of shards. Default: false.
     pub sharded: bool,
+    /// The number of shards behind routers or services. Default: 1.
+    pub shards: usize,
     /// True if the members are services: routers behind a load balancer. Each service has a port of
     /// its own as well, for another load balancer, which may send a header of the PROXY protocol.
     /// Default: false.
@@ -87,6 +89,7 @@ impl ServeOptions {
         Self {
             replica_set: Some(name.to_owned()),
             sharded: false,
+            shards: 1,
             load_balanced: false,
             members,
             port: None,
@@ -116,7 +119,8 @@ impl ServeOptions {
         }
     }
 
-    /// Creates the options of routers in front of one shard.
+    /// Creates the options of routers in front of one shard. For more, set
+    /// [`shards`](Self::shards).
     #[must_use]
     pub fn sharded(routers: usize) -> Self {
         Self {

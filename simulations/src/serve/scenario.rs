@@ -54,6 +54,9 @@ impl ServeOptions {
             (_, _, members) => Self::replica_set(SET_NAME, members),
         };
         options.seed = seed;
+        if world.has_routers() {
+            options.shards = scenario.shards.unwrap_or(1);
+        }
         if world.authentication {
             options.users.push(User::new(USER.0, USER.1));
         }

@@ -44,6 +44,7 @@ pub(super) fn deployment_options(
     };
     let mut result = DeploymentOptions::replica_set("", names);
     result.shape = shape;
+    result.shards = options.shards;
     result.users = options.users;
     result.auth = options.auth;
     result.compression = options.compression;

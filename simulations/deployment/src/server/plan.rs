@@ -155,7 +155,16 @@ impl Member {
             "endSessions" | "killSessions" | "killAllSessions" | "listDatabases" => {
                 Ok(Plan::of_all(shards))
             }
-            _ => Ok(Plan::of_one(self.shard_of_request(request)?)),
+            _ => {
+                let shard = self.shard_of_request(request)?;
+                let concern = self.timed_concern(&request.command);
+                if concern.as_ref() == request.command.get("readConcern") {
+                    return Ok(Plan::of_one(shard));
+                }
+                let mut command = request.command.clone();
+                command.extend(concern.map(|concern| ("readConcern".to_owned(), concern)));
+                Ok(Plan::of_other(shard, command))
+            }
         }
     }
 

@@ -117,8 +117,11 @@ pub struct WorldOptions {
     /// The number of members. Without `sharded` and `load_balanced`, one member is a standalone,
     /// and several are a replica set. Default: 1, 3 or 5.
     pub members: usize,
-    /// True if the members are routers in front of one shard. Default: true for one seed in 6.
+    /// True if the members are routers in front of shards. Default: true for one seed in 6.
     pub sharded: bool,
+    /// The number of shards behind routers and services. Default: 1 or 2. Some transactions of
+    /// [`Workload::Applications`] concern both.
+    pub shards: usize,
     /// True if the members are services behind a load balancer, even if `sharded` is set. Default:
     /// true for one seed in 6.
     pub load_balanced: bool,
@@ -181,6 +184,7 @@ impl WorldOptions {
         Self {
             members,
             sharded: shape.chance(1, 6),
+            shards: 1 + index(&mut world_seed(seed).split("shards").random(), 2),
             load_balanced: balancer.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
@@ -238,6 +242,12 @@ impl WorldOptions {
             self.client_options = others.join("&");
         }
         self
+    }
+
+    /// True if the members are routers or services, with shards behind them.
+    #[must_use]
+    pub const fn has_routers(&self) -> bool {
+        self.sharded || self.load_balanced
     }
 
     /// Returns the options with many callers for one connection to each server, with connections

@@ -35,8 +35,21 @@ pub enum Disaster {
     },
     /// All messages between one member and the others are lost.
     Isolate(usize),
-    /// All cuts between members are removed.
+    /// All cuts between members, and those between shards, are removed.
     JoinMembers,
+    /// The process of a shard ends.
+    KillShard(usize),
+    /// A shard that was killed starts again.
+    RestartShard(usize),
+    /// A shard steps down, and is elected again at once.
+    StepDownShard(usize),
+    /// Messages from one shard to another are lost.
+    CutShards {
+        /// The number of the sending shard, from 0.
+        from: usize,
+        /// The number of the receiving shard, from 0.
+        to: usize,
+    },
     /// Bytes between a client and a member are lost.
     CutClient {
         /// The index of the client, from 0.
@@ -81,11 +94,23 @@ impl Disaster {
             Self::CutMembers { from, to } => deployment.cut(now, from, to),
             Self::Isolate(member) => deployment.partition(now, &[member]),
             Self::JoinMembers => deployment.heal(now),
+            Self::KillShard(shard) => deployment.kill_shard(now, shard),
+            Self::RestartShard(shard) => deployment.restart_shard(now, shard),
+            Self::StepDownShard(shard) => {
+                deployment.step_down_shard(now, shard);
+            }
+            Self::CutShards { from, to } => {
+                let first = deployment.members();
+                deployment.cut(now, first + from, first + to);
+            }
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 deployment.heal(now);
                 for member in 0..deployment.members() {
                     deployment.restart(now, member);
+                }
+                for shard in 0..deployment.options().shards {
+                    deployment.restart_shard(now, shard);
                 }
             }
             Self::CutClient { .. }
@@ -122,6 +147,12 @@ impl fmt::Display for Disaster {
                 };
                 write!(f, "{lost} are lost")
             }
+            Self::KillShard(shard) => write!(f, "shard {shard} is killed"),
+            Self::RestartShard(shard) => write!(f, "shard {shard} starts again"),
+            Self::StepDownShard(shard) => write!(f, "shard {shard} steps down"),
+            Self::CutShards { from, to } => {
+                write!(f, "messages from shard {from} to shard {to} are lost")
+            }
             Self::JoinClients => f.write_str("the clients reach all members again"),
             Self::Freeze { client, pause } => {
                 let pause = String::from(*pause);
@@ -152,6 +183,33 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
 #[must_use]
 pub fn drawn_schedule(seed: u64, options: &WorldOptions) -> Vec<Scheduled> {
     drawn(options, &mut world_seed(seed).split("plan").random())
+}
+
+/// Draws the disasters of shards. With one shard there are none.
+fn drawn_of_shards(options: &WorldOptions, random: &mut Random) -> Vec<(Duration, Disaster)> {
+    let mut plan = Vec::new();
+    if !options.has_routers() || options.shards < 2 {
+        return plan;
+    }
+    let span = u64::try_from(options.safety.as_millis()).unwrap_or(1);
+    for _ in 0..2 * options.disasters {
+        let at = Duration::from_millis(random.below(span.max(1)));
+        let shard = index(random, options.shards);
+        let later = at + Duration::from_millis(random.below(5000));
+        match random.below(4) {
+            0 => {
+                plan.push((at, Disaster::KillShard(shard)));
+                plan.push((later, Disaster::RestartShard(shard)));
+            }
+            1 => {
+                let to = (shard + 1) % options.shards;
+                plan.push((at, Disaster::CutShards { from: shard, to }));
+                plan.push((later, Disaster::JoinMembers));
+            }
+            _ => plan.push((at, Disaster::StepDownShard(shard))),
+        }
+    }
+    plan
 }
 
 fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
@@ -215,6 +273,7 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
             plan.push((at, Disaster::ExpireLogins));
         }
     }
+    plan.extend(drawn_of_shards(options, random));
     let scheduled = |(at, event)| Scheduled {
         at: Span(at),
         event,

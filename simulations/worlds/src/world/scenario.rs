@@ -32,6 +32,7 @@ const UNITS: [(&str, u128); 5] = [
 
 /// The highest numbers in a scenario. A run with more would take hours and gigabytes.
 const MAX_MEMBERS: usize = 50;
+const MAX_SHARDS: usize = 20;
 const MAX_CLIENTS: usize = 100;
 const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
@@ -92,7 +93,7 @@ impl From<Span> for String {
 pub enum WorldShape {
     /// A standalone if there is one member, else a replica set.
     ReplicaSet,
-    /// Routers in front of one shard.
+    /// Routers in front of shards.
     Sharded,
     /// Services behind a load balancer.
     LoadBalanced,
@@ -121,6 +122,9 @@ pub struct Scenario {
     pub sources: Vec<String>,
     /// The shape of the deployment.
     pub shape: Option<WorldShape>,
+    /// The number of shards behind routers or services, at least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
     /// The number of clients, at least one.
@@ -172,6 +176,7 @@ impl Scenario {
             options = options.applications();
         }
         set(&mut options.members, self.members.as_ref());
+        set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
         set(&mut options.safety, self.safety.map(|span| span.0).as_ref());
@@ -214,8 +219,13 @@ impl Scenario {
         {
             return Some("a standalone has no transactions for `applications`".to_owned());
         }
+        let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
+        if self.shards.is_some_and(|shards| shards > 1) && !has_routers {
+            return Some("several `shards` need `shape` to be sharded or load-balanced".to_owned());
+        }
         let numbers = [
             ("members", self.members, 1, MAX_MEMBERS),
+            ("shards", self.shards, 1, MAX_SHARDS),
             ("clients", self.clients, 1, MAX_CLIENTS),
             ("tasks", self.tasks, 1, MAX_TASKS),
             ("disasters", self.disasters, 0, MAX_EVENTS),
@@ -292,6 +302,7 @@ impl Scenario {
         };
         events.find_map(|Scheduled { at, event }| {
             let (members, clients) = concerned(event);
+            let shards = concerned_shards(event);
             if *at >= safety {
                 let at = String::from(*at);
                 return Some(format!("the event at {at} comes after the safety phase"));
@@ -311,6 +322,7 @@ impl Scenario {
             };
             lacks("members", members, self.members)
                 .or_else(|| lacks("clients", clients, self.clients))
+                .or_else(|| lacks("shards", shards, self.shards))
         })
     }
 }
@@ -330,7 +342,23 @@ fn concerned(event: &Disaster) -> (usize, usize) {
         | Disaster::JoinMembers
         | Disaster::JoinClients
         | Disaster::ExpireLogins
+        | Disaster::KillShard(_)
+        | Disaster::RestartShard(_)
+        | Disaster::StepDownShard(_)
+        | Disaster::CutShards { .. }
         | Disaster::Heal => (0, 0),
     };
     (member.saturating_add(1), client.saturating_add(1))
+}
+
+/// Returns how many shards there must be for an event.
+const fn concerned_shards(event: &Disaster) -> usize {
+    match *event {
+        Disaster::KillShard(shard)
+        | Disaster::RestartShard(shard)
+        | Disaster::StepDownShard(shard) => shard.saturating_add(1),
+        Disaster::CutShards { from, to } if from > to => from.saturating_add(1),
+        Disaster::CutShards { to, .. } => to.saturating_add(1),
+        _ => 0,
+    }
 }

@@ -49,6 +49,9 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         [alone] => DeploymentOptions::standalone(alone.clone()),
         _ => DeploymentOptions::replica_set(SET_NAME, addresses),
     };
+    if options.has_routers() {
+        wanted.shards = options.shards;
+    }
     wanted.network = NetworkOptions {
         min_latency: options.min_latency,
         max_latency: options.max_latency,

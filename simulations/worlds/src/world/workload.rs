@@ -21,6 +21,10 @@ use std::time::Duration;
 /// The database of all operations.
 pub const DATABASE: &str = "world";
 
+/// The database of lists and accounts with an odd `_id` if there are several shards. Of two shards,
+/// it is on the other one.
+pub const OTHER_DATABASE: &str = "abroad";
+
 /// The collection of all operations.
 pub const COLLECTION: &str = "marks";
 

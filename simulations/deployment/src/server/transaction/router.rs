@@ -150,7 +150,7 @@ impl Member {
                 return Err(fault(117, text));
             }
             (false, true) => {
-                let concern = self.first_concern(&request.command);
+                let concern = self.timed_concern(&request.command);
                 let transactions = &mut self.routing.transactions;
                 transactions.note(part, concern, false, most);
             }
@@ -178,9 +178,9 @@ impl Member {
         Ok(Outcome::Route(Box::new(plan)))
     }
 
-    /// Returns the read concern that all shards get with their first statement. If there are
-    /// several, a snapshot has one time on all.
-    fn first_concern(&self, command: &Document) -> Option<Bson> {
+    /// Returns the read concern that the shards get. If there are several, a snapshot has a time
+    /// that is the same on all.
+    pub(in crate::server) fn timed_concern(&self, command: &Document) -> Option<Bson> {
         let mut concern = command.get("readConcern")?.clone();
         if let Bson::Document(fields) = &mut concern
             && fields.get_str("level").ok() == Some("snapshot")

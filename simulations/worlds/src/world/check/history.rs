@@ -3,7 +3,9 @@
 
 use crate::world::{
     report::{Failure, FailureKind},
-    workload::{COLLECTION, DATABASE, Ending, Entry, History, OperationKind, counter, mark},
+    workload::{
+        COLLECTION, DATABASE, Ending, Entry, History, OTHER_DATABASE, OperationKind, counter, mark,
+    },
 };
 use bson::Document;
 use onionskin_core::{
@@ -144,16 +146,16 @@ fn check_reads(history: &History) -> Result<(), Failure> {
 /// documents are those of callers.
 pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
     let fail = |kind, message: String| Err(Failure::new(kind, now, message));
-    let Some(primary) = deployment.primary() else {
+    if deployment.primary().is_none() {
         return fail(
             FailureKind::Liveness,
             "there is no primary at the end".to_owned(),
         );
-    };
+    }
     if let Err(what) = deployment.check_members() {
         return fail(FailureKind::Correctness, what);
     }
-    let documents = documents(deployment, primary, COLLECTION);
+    let documents = documents(deployment, COLLECTION);
     let mut by_id: BTreeMap<i64, Vec<&Document>> = BTreeMap::new();
     for document in &documents {
         let id = document.get_i64("_id").unwrap_or(-1);
@@ -208,17 +210,20 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
     Ok(())
 }
 
-/// Returns the documents of a collection, as a member has stored them.
-pub(in crate::world) fn documents(
-    deployment: &Deployment,
-    member: usize,
-    collection: &str,
-) -> Vec<Document> {
-    let namespace = Namespace::new(DATABASE, collection);
-    let store = deployment.store(member);
-    let collection = store.and_then(|store| store.collection(&namespace));
-    collection
-        .into_iter()
+/// Returns the documents of a collection in both databases, as the primaries have stored them.
+pub(in crate::world) fn documents(deployment: &Deployment, collection: &str) -> Vec<Document> {
+    let shards = deployment.options().shards;
+    let stored = |database: &str| {
+        let shard = deployment.options().shard_of(database);
+        let holder = match shards {
+            1 => deployment.primary(),
+            _ => Some(deployment.members() + shard),
+        };
+        let store = holder.and_then(|holder| deployment.store(holder));
+        store?.collection(&Namespace::new(database, collection))
+    };
+    let collections = [DATABASE, OTHER_DATABASE].into_iter().filter_map(stored);
+    collections
         .flat_map(|collection| collection.documents())
         .map(|document| Document::clone(document))
         .collect()

@@ -126,6 +126,7 @@ impl World {
         let group = Group::default();
         let heals = Instant::ZERO + self.options.safety;
         let has_bulk_write = setup::has_bulk_write(&self.options, &self.seed);
+        let has_shards = self.options.has_routers() && self.options.shards > 1;
         for (number, client) in clients.iter().enumerate() {
             for task in 0..self.options.tasks {
                 match self.options.workload {
@@ -156,6 +157,7 @@ impl World {
                             closes: self.closing_of(number),
                             late_steps: 0,
                             has_bulk_write,
+                            has_shards,
                         };
                         group.spawn(&runtime, caller.run(task));
                     }

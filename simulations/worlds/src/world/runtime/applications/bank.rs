@@ -1,13 +1,9 @@
 //! Transfers between accounts, whose sum is always the same.
 
-use super::{Application, SimRuntime, lists};
-use crate::world::{
-    options::index,
-    report::FailureKind,
-    workload::{DATABASE, counter},
-};
+use super::{Application, SimRuntime, database_of, lists};
+use crate::world::{options::index, report::FailureKind, workload::counter};
 use bson::{Document, doc};
-use onionskin::{ClientSession, Collection};
+use onionskin::{Client, ClientSession, Collection};
 use onionskin_core::error::Error;
 
 /// The collection of the accounts.
@@ -82,7 +78,37 @@ struct Transfer {
     money: i64,
 }
 
-type Accounts = Collection<SimRuntime, Document>;
+/// The collections with the accounts: one in each database.
+#[derive(Clone)]
+struct Accounts {
+    /// The accounts with an even `_id`, and the others as well if there is one shard.
+    even: Collection<SimRuntime, Document>,
+    odd: Option<Collection<SimRuntime, Document>>,
+}
+
+impl Accounts {
+    fn new(client: &Client<SimRuntime>, has_shards: bool) -> Self {
+        let of = |id| {
+            client
+                .database(database_of(has_shards, id))
+                .collection(COLLECTION)
+        };
+        Self {
+            even: of(0),
+            odd: has_shards.then(|| of(1)),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Collection<SimRuntime, Document>> {
+        std::iter::once(&self.even).chain(&self.odd)
+    }
+
+    /// Returns the collection of an account.
+    fn of(&self, account: i64) -> &Collection<SimRuntime, Document> {
+        let odd = self.odd.as_ref().filter(|_| account % 2 == 1);
+        odd.unwrap_or(&self.even)
+    }
+}
 
 impl Transfer {
     /// Makes the transfer in a transaction that has begun, and returns the accounts before it.
@@ -92,23 +118,29 @@ impl Transfer {
         accounts: &Accounts,
         session: &mut ClientSession<SimRuntime>,
     ) -> Result<Vec<Document>, Error> {
-        let mut cursor = accounts
-            .find(doc! {})
-            .batch_size(2)
-            .session(session)
-            .await?;
         let mut found = Vec::new();
-        while let Some(account) = cursor.next(session).await {
-            found.push(account?);
+        for accounts in accounts.all() {
+            let find = accounts.find(doc! {}).batch_size(2);
+            let mut cursor = find.session(session).await?;
+            while let Some(account) = cursor.next(session).await {
+                found.push(account?);
+            }
         }
         if found.is_empty() {
-            let new = (0..ACCOUNTS).map(|id| doc! { "_id": id, "n": MONEY });
-            let new: Vec<Document> = new.collect();
-            accounts.insert_many(&new).session(session).await?;
+            for (place, part) in accounts.all().enumerate() {
+                let ids = (0..ACCOUNTS).filter(|id| match accounts.odd {
+                    Some(_) => id % 2 == place as i64,
+                    None => true,
+                });
+                let new: Vec<Document> = ids.map(|id| doc! { "_id": id, "n": MONEY }).collect();
+                part.insert_many(&new).session(session).await?;
+            }
         }
         for (account, money) in [(self.from, -self.money), (self.to, self.money)] {
             let change = doc! { "$inc": { "n": money } };
-            let update = accounts.update_one(doc! { "_id": account }, change);
+            let update = accounts
+                .of(account)
+                .update_one(doc! { "_id": account }, change);
             update.session(session).await?;
         }
         Ok(found)
@@ -117,8 +149,7 @@ impl Transfer {
 
 impl Application {
     pub(super) async fn transfer(mut self) {
-        let database = self.client.database(DATABASE);
-        let accounts = database.collection::<Document>(COLLECTION);
+        let accounts = Accounts::new(&self.client, self.has_shards);
         while let Some(is_late) = self.next_step().await {
             let limit = self.limit(is_late);
             let mut are_open = self.runtime.shared.lock().applications.bank.transfers > 0;
@@ -128,16 +159,20 @@ impl Application {
                 let client = self.client.clone();
                 let read = async {
                     let mut session = client.start_session().snapshot(true).await?;
-                    let find = accounts.find(doc! {}).timeout(limit);
-                    let mut cursor = find.session(&mut session).await?;
                     let mut found = Vec::new();
-                    while let Some(account) = cursor.next(&mut session).await {
-                        found.push(account?);
+                    for accounts in accounts.all() {
+                        let find = accounts.find(doc! {}).timeout(limit);
+                        let mut cursor = find.session(&mut session).await?;
+                        while let Some(account) = cursor.next(&mut session).await {
+                            found.push(account?);
+                        }
                     }
                     Ok(found)
                 };
-                self.attempt("a read in a snapshot", limit, is_late, read)
-                    .await
+                // Each of the finds has a limit of its own.
+                let longest = limit * u32::try_from(accounts.all().count()).unwrap_or(1);
+                let read = self.attempt("a read in a snapshot", longest, is_late, read);
+                read.await
             } else {
                 let transfer = Transfer {
                     from: index(&mut self.random, ACCOUNTS as usize) as i64,

@@ -1,7 +1,7 @@
 //! A change stream that follows the lists.
 
 use super::{
-    Application, Left, SimRuntime,
+    Application, Left, SimRuntime, database_of,
     lists::{self, Lists},
 };
 use crate::world::{report::FailureKind, workload::DATABASE};
@@ -166,7 +166,9 @@ impl Application {
         let records = &mut state.applications;
         if let Some(place) = place {
             let seen: &mut Seen = &mut records.followers[place];
-            seen.whole = Some(records.lists.begun_after(seen.opened).collect());
+            let lists = records.lists.begun_after(seen.opened);
+            let of_stream = lists.filter(|list| database_of(self.has_shards, *list) == DATABASE);
+            seen.whole = Some(of_stream.collect());
         }
     }
 

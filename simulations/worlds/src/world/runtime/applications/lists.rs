@@ -4,8 +4,8 @@
 //! tells whether the transactions were isolated from each other: [`ListHistory::json_lines`] is
 //! the form that checkers such as Elle read.
 
-use super::{Application, LATE_LIMIT, Left, SimRuntime};
-use crate::world::{options::index, report::FailureKind, workload::DATABASE};
+use super::{Application, LATE_LIMIT, Left, SimRuntime, database_of};
+use crate::world::{options::index, report::FailureKind};
 use bson::{Bson, Document, doc};
 use onionskin::{
     ClientSession,
@@ -294,11 +294,13 @@ pub(super) fn options() -> TransactionOptions {
 async fn access(
     session: &mut Session,
     accesses: &mut [Access],
+    has_shards: bool,
     limit: Option<Duration>,
 ) -> Result<(), Error> {
     let client = session.client().clone();
-    let lists = client.database(DATABASE).collection::<Document>(COLLECTION);
     for access in accesses {
+        let database = client.database(database_of(has_shards, access.list()));
+        let lists = database.collection::<Document>(COLLECTION);
         match access {
             Access::Append { list, value } => {
                 let push = doc! { "$push": { "values": *value } };
@@ -423,6 +425,7 @@ impl Application {
         Context {
             runtime: self.runtime.clone(),
             place,
+            has_shards: self.has_shards,
         }
     }
 }
@@ -431,6 +434,8 @@ impl Application {
 struct Context {
     runtime: SimRuntime,
     place: usize,
+    /// True if there are several shards.
+    has_shards: bool,
 }
 
 impl Context {
@@ -449,7 +454,7 @@ async fn run_once(
     limit: Duration,
 ) -> Result<Ended, Error> {
     session.start_transaction().with_options(options()).await?;
-    if let Err(error) = access(session, &mut accesses, Some(limit)).await {
+    if let Err(error) = access(session, &mut accesses, context.has_shards, Some(limit)).await {
         // A failed abort is no failure: the server ends the transaction by itself.
         let _ = session.abort_transaction().timeout(limit).await;
         return Err(error);
@@ -476,12 +481,13 @@ async fn repeat(
     limit: Duration,
 ) -> Result<Ended, Error> {
     context.commits();
+    let has_shards = context.has_shards;
     let transaction = session.start_transaction().with_options(options());
     let run = transaction
         .timeout(limit.min(LATE_LIMIT))
         .and_run(accesses, |session, accesses| {
             Box::pin(async move {
-                access(session, accesses, None).await?;
+                access(session, accesses, has_shards, None).await?;
                 Ok(accesses.clone())
             })
         });

@@ -18,7 +18,7 @@ use crate::world::{
     check::documents,
     options::Rates,
     report::{Failure, FailureKind, Tally},
-    workload::{Polling, SLACK, pause},
+    workload::{DATABASE, OTHER_DATABASE, Polling, SLACK, pause},
 };
 use onionskin::Client;
 use onionskin_core::{
@@ -74,10 +74,10 @@ pub(in crate::world) struct Records {
 impl Records {
     /// Compares what was seen with the data of the primary, and adds the lists to their history.
     pub(super) fn check(&mut self, now: Instant, deployment: &Deployment) -> Result<(), Failure> {
-        let Some(primary) = deployment.primary() else {
+        if deployment.primary().is_none() {
             return Ok(());
-        };
-        let documents = |collection: &str| documents(deployment, primary, collection);
+        }
+        let documents = |collection: &str| documents(deployment, collection);
         let lists = lists::stored(&documents(lists::COLLECTION));
         let checked = self
             .lists
@@ -139,6 +139,16 @@ pub(super) struct Application {
     pub(super) late_steps: u32,
     /// True if the servers have the command `bulkWrite`.
     pub(super) has_bulk_write: bool,
+    /// True if there are several shards.
+    pub(super) has_shards: bool,
+}
+
+/// Returns the database of the list or the account with this `_id`.
+const fn database_of(has_shards: bool, id: i64) -> &'static str {
+    match has_shards && id % 2 == 1 {
+        true => OTHER_DATABASE,
+        false => DATABASE,
+    }
 }
 
 /// The reason why a step has no result.
