@@ -37,6 +37,7 @@ scenarios! {
     "queue-timeouts"
     "restarts"
     "routers"
+    "shards"
     "slow-dials"
     "stale-replies"
 }

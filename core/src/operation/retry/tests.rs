@@ -1,5 +1,6 @@
 //! Tests of the decisions after failed attempts.
 
+mod boundaries;
 mod overload;
 mod raised;
 
