@@ -74,3 +74,70 @@ impl Operation {
         self.request.kind == CommandKind::CursorFollowUp && self.request.name() == "getMore"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Command, CursorSettings, OperationId, TimeoutMode, crud::CursorType};
+    use std::time::Duration;
+
+    /// Returns the `maxTimeMS` of a `find` whose limit is this long, at a server whose round trip
+    /// takes at least 10 ms.
+    fn max_time(limit: Duration, settings: CursorSettings) -> Option<i32> {
+        let mut command = Command::new("find", "db", CommandKind::Read);
+        command.set_timeout(Some(limit));
+        command.set_cursor(settings);
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        operation.selection.min_round_trip = Duration::from_millis(10);
+        let limited = operation.limit_time(Instant::ZERO, false);
+        limited.expect("there is time for a round trip");
+        operation.request.max_time_ms
+    }
+
+    #[test]
+    fn the_server_has_what_is_left_after_a_round_trip_and_at_least_a_millisecond() {
+        // SEL-59.
+        for (micros, expected) in [(1_010_000, 1000), (12_999, 2), (11_000, 1), (10_001, 1)] {
+            let limit = Duration::from_micros(micros);
+            let max_time = max_time(limit, CursorSettings::default());
+            assert_eq!(max_time, Some(expected), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_whose_cursor_is_limited_per_iteration_has_a_limit_only_if_it_awaits() {
+        let second = Duration::from_secs(1);
+        for (mode, cursor_type, expected) in [
+            (None, None, Some(990)),
+            (Some(TimeoutMode::CursorLifetime), None, Some(990)),
+            (Some(TimeoutMode::Iteration), None, None),
+            (None, Some(CursorType::Tailable), None),
+            (None, Some(CursorType::TailableAwait), Some(990)),
+        ] {
+            let settings = CursorSettings {
+                timeout_mode: mode,
+                cursor_type,
+                ..CursorSettings::default()
+            };
+            assert_eq!(
+                max_time(second, settings),
+                expected,
+                "{mode:?} {cursor_type:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_get_more_awaits_documents_no_longer_than_its_time_limit() {
+        for (wait, expected) in [(5000, 990), (500, 500)] {
+            let mut command = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+            command.set_timeout(Some(Duration::from_secs(1)));
+            let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+            operation.selection.min_round_trip = Duration::from_millis(10);
+            operation.request.max_time_ms = Some(wait);
+            let limited = operation.limit_time(Instant::ZERO, false);
+            limited.expect("there is time for a round trip");
+            assert_eq!(operation.request.max_time_ms, Some(expected), "{wait}");
+        }
+    }
+}

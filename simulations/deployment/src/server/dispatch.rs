@@ -21,6 +21,10 @@ use bson::Document;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
+/// The time by which a cluster time may be ahead of the wall clock:
+/// `maxAcceptableLogicalClockDriftSecs`, a year.
+const MAX_DRIFT_SECONDS: u64 = 31_536_000;
+
 /// The smallest `maxStalenessSeconds` of a read preference.
 const MIN_STALENESS_SECONDS: i64 = 90;
 
@@ -182,7 +186,7 @@ impl Member {
 
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
-        self.note_gossip(request);
+        self.note_gossip(now, request)?;
         let [major, minor, _] = self.options.version.release;
         // Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
         let is_first = matches!(
@@ -253,14 +257,26 @@ impl Member {
         self.execute_data(now, request)
     }
 
-    /// Notes the cluster time that a shard learns from a request, if there are several shards.
-    fn note_gossip(&mut self, request: &Request) {
-        if self.shard.is_some()
-            && self.options.shards > 1
-            && let Some(time) = gossiped(&request.command)
-        {
+    /// Checks the cluster time of a request. A shard notes it, if there are several shards.
+    fn note_gossip(&mut self, now: Instant, request: &Request) -> Result<(), Fault> {
+        let Some(time) = gossiped(&request.command) else {
+            return Ok(());
+        };
+        let seconds = self.wall_millis(now) / 1000;
+        if !self.is_set() && !self.is_router() {
+            return Ok(());
+        }
+        if u64::from(time.time) > seconds + MAX_DRIFT_SECONDS {
+            let text = format!(
+                "new cluster time, {}, is too far from this node's wall clock time, {seconds}.",
+                time.time
+            );
+            return Err(fault(205, text));
+        }
+        if self.shard.is_some() && self.options.shards > 1 {
             self.replica.note_time(time);
         }
+        Ok(())
     }
 
     pub(super) fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {

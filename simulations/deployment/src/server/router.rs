@@ -170,6 +170,18 @@ impl Member {
         member: usize,
         bytes: &[u8],
     ) {
+        let limit = self.options.limits.max_message_bytes;
+        let Some((header, reply)) = Header::decode(bytes, limit).ok().and_then(|header| {
+            let reply = Message::decode(bytes.get(..header.length)?).ok()?;
+            Some((header, reply))
+        }) else {
+            return self.close(conn);
+        };
+        // The reply to a request that has failed meanwhile is late.
+        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+        if pending.is_some_and(|pending| pending.request.id != header.response_to) {
+            return;
+        }
         let Some(Pending {
             request,
             waiting: Waiting::Routed { mut plan, effect },
@@ -177,14 +189,6 @@ impl Member {
         }) = self.unpark(conn)
         else {
             return;
-        };
-        let limit = self.options.limits.max_message_bytes;
-        let Some(reply) = Header::decode(bytes, limit)
-            .ok()
-            .and_then(|header| bytes.get(..header.length))
-            .and_then(|frame| Message::decode(frame).ok())
-        else {
-            return self.close(conn);
         };
         self.note_times(reply.body);
         self.note_part(&request, member, reply.body);
@@ -198,7 +202,7 @@ impl Member {
             self.abort_failed(conn, &request, &plan);
         }
         match plan.reply(&request) {
-            Some(body) => self.answer_routed(now, conn, request, effect, &body),
+            Some(body) => self.answer_routed(now, conn, request, effect, body),
             None => self.close(conn),
         }
     }
@@ -210,19 +214,19 @@ impl Member {
         conn: ConnId,
         request: Request,
         effect: Option<FailEffect>,
-        reply: &RawDocument,
+        reply: RawDocumentBuf,
     ) {
         let (killed, unknown) = self.cursors_to_kill(&request);
-        self.note_cursors(conn, &request, reply);
+        self.note_cursors(conn, &request, &reply);
         for id in &killed {
             self.routing.cursors.remove(id);
         }
-        let token = self.recovery_token(&request, reply);
+        let token = self.recovery_token(&request, &reply);
         let body = match request.name.as_str() {
-            "shardCollection" => owned(reply)
+            "shardCollection" => owned(&reply)
                 .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
-            _ if !self.is_router() => forwarded_reply(&request, reply)
-                .and_then(|reply| changed(&reply, unknown, effect, None)),
+            _ if !self.is_router() => forwarded_reply(&request, &reply)
+                .and_then(|reply| changed(reply, unknown, effect, None)),
             _ => changed(reply, unknown, effect, token),
         };
         let Some(body) = body else {
@@ -306,7 +310,7 @@ pub(super) fn gossiped(command: &Document) -> Option<Timestamp> {
 /// transaction. Returns `None` if the reply
 /// cannot be decoded or encoded.
 fn changed(
-    reply: &RawDocument,
+    reply: RawDocumentBuf,
     unknown_cursors: Vec<i64>,
     effect: Option<FailEffect>,
     token: Option<Document>,
@@ -316,9 +320,9 @@ fn changed(
     let has_position = matches!(reply.get("opTime"), Ok(Some(_)));
     let is_same = effect.is_none() && token.is_none() && !has_position;
     if is_same && unknown_cursors.is_empty() {
-        return Some(reply.to_owned());
+        return Some(reply);
     }
-    let mut reply: Document = owned(reply)?;
+    let mut reply: Document = owned(&reply)?;
     reply.remove("opTime");
     reply.remove("electionId");
     if let Some(token) = token {

@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 103] = [
+const NAMES: [(i32, &str); 104] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -171,6 +171,7 @@ const NAMES: [(i32, &str); 103] = [
     (189, "PrimarySteppedDown"),
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
+    (205, "ClusterTimeFailsRateLimiter"),
     (224, "QueryFeatureNotAllowed"),
     (225, "TransactionTooOld"),
     (234, "RetryChangeStream"),

@@ -75,8 +75,10 @@ fn a_linearizable_read_waits_for_a_majority() {
 fn a_time_that_no_member_has_reached_is_refused() {
     let (mut world, _, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
+    let inserted = insert(&mut world, conn, 2, "majority");
+    let now = inserted.get_timestamp("operationTime").expect("a time");
     let after = Timestamp {
-        time: u32::MAX,
+        time: now.time + 1000,
         increment: 1,
     };
     let mut find = doc! { "find": "c", "readConcern": { "afterClusterTime": after }, "$db": "d" };
@@ -87,6 +89,14 @@ fn a_time_that_no_member_has_reached_is_refused() {
     find.insert("maxTimeMS", 100);
     let reply = world.send_command(conn, &find).expect("a reply");
     assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    // A time that no member can have is refused.
+    let far = Timestamp {
+        time: u32::MAX,
+        increment: 1,
+    };
+    find.insert("$clusterTime", doc! { "clusterTime": far });
+    let reply = world.send_command(conn, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(205), "{reply}");
 }
 
 #[test]

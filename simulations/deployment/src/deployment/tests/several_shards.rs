@@ -174,3 +174,19 @@ fn only_a_deployment_with_routers_has_several_shards() {
         assert!(error.to_string().contains("between 1 and 100"), "{error}");
     }
 }
+
+#[test]
+fn a_cluster_time_of_the_far_future_is_refused() {
+    let (mut world, conn) = shards();
+    let far = bson::Timestamp {
+        time: u32::MAX,
+        increment: 1,
+    };
+    let mut find = doc! { "find": "c", "readConcern": { "afterClusterTime": far } };
+    find.insert("$clusterTime", doc! { "clusterTime": far });
+    let reply = send_to(&mut world, conn, "left", find);
+    refused(&reply, 205, "too far from this node's wall clock time");
+    let written = insert_into(&mut world, conn, "left");
+    let time = written.get_timestamp("operationTime").expect("a time");
+    assert!(time.time < 1_800_000_000, "{written}");
+}
