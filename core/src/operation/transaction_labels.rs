@@ -52,3 +52,78 @@ pub(crate) fn transaction_label(request: &Request, error: &Error) -> Option<Labe
     ];
     labels.into_iter().find(|label| error.has_label(label))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        error::{InsertManyError, NetworkFault, Wait},
+        operation::{Command, CommandKind, InTransaction, Operation, OperationId},
+        time::Instant,
+    };
+    use bson::rawdoc;
+
+    /// Returns the error of a commit whose write concern failed with this code.
+    fn concern(code: i32) -> Error {
+        let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": code } };
+        let fault = InsertManyError::from_reply(&reply).expect("valid");
+        Error::new(ErrorKind::InsertMany(fault.expect("it has an error")))
+    }
+
+    fn is_labelled(step: TransactionStep, error: &Error, label: &Label) -> bool {
+        let command = Command::new("x", "admin", CommandKind::RetryableWrite);
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        operation.request.transaction = Some(InTransaction::new(step));
+        label_in_transaction(&operation.request, error.clone()).has_label(label)
+    }
+
+    #[test]
+    fn an_error_that_tells_nothing_about_a_commit_leaves_its_outcome_unknown() {
+        let message = String::new();
+        let cause = None;
+        let refused = Error::argument("refused");
+        for (error, expected) in [
+            (Error::network(NetworkFault::Reset, "reset"), true),
+            (
+                Error::new(ErrorKind::ServerSelection { message, cause }),
+                true,
+            ),
+            (Error::timeout(Wait::Selection, "late"), true),
+            (Error::timeout(Wait::CheckOut, "late"), true),
+            (concern(64), true),
+            (concern(91), true),
+            // `UnsatisfiableWriteConcern` and `UnknownReplWriteConcern`: no retry helps.
+            (concern(100), false),
+            (concern(79), false),
+            (refused.clone(), false),
+            (refused.with_label(Label::RetryableWriteError), true),
+        ] {
+            let unknown = Label::UnknownTransactionCommitResult;
+            let labelled = is_labelled(TransactionStep::Commit, &error, &unknown);
+            assert_eq!(labelled, expected, "{error:?}");
+            for step in [TransactionStep::Statement, TransactionStep::Abort] {
+                assert!(!is_labelled(step, &error, &unknown), "{step:?} {error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_statement_without_a_reply_ends_the_transaction_and_can_be_repeated_with_it() {
+        let message = String::new();
+        let cause = None;
+        for (error, expected) in [
+            (Error::network(NetworkFault::Reset, "reset"), true),
+            (
+                Error::new(ErrorKind::ServerSelection { message, cause }),
+                true,
+            ),
+            (Error::argument("refused"), false),
+            (concern(64), false),
+        ] {
+            let transient = Label::TransientTransactionError;
+            let labelled = is_labelled(TransactionStep::Statement, &error, &transient);
+            assert_eq!(labelled, expected, "{error:?}");
+            assert!(!is_labelled(TransactionStep::Commit, &error, &transient));
+        }
+    }
+}
