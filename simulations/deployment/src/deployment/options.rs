@@ -383,7 +383,8 @@ pub struct Limits {
     /// GiB.
     pub max_data_bytes: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
-    /// the record that changed longest ago is removed. Default: 10,000.
+    /// the record that changed longest ago is removed, but not that of a prepared transaction.
+    /// Default: 10,000.
     pub max_sessions: usize,
     /// The timeout of sessions in hello replies, `logicalSessionTimeoutMinutes`. `None`: the
     /// replies have no timeout, as those of `mongocryptd`, which means that the server does not

@@ -114,7 +114,8 @@ impl Deployment {
     /// Makes a shard step down and become primary again in a later term. Its open transactions are
     /// aborted, but not the prepared ones. Returns false if it is not the primary.
     pub fn step_down_shard(&mut self, now: Instant, shard: usize) -> bool {
-        let Some(place) = self.place_of_shard(shard) else {
+        let place = self.place_of_shard(shard);
+        let Some(place) = place.filter(|place| self.members[*place].is_up()) else {
             return false;
         };
         let stepped_down = self.members[place].fail_over(now);

@@ -101,7 +101,7 @@ pub(crate) struct Retry {
     pub(crate) step: Step,
 }
 
-/// What an entry does with the transaction number of a session.
+/// The effect of an entry on the transaction number of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Records the effects of retryable statements, by their ids.
@@ -162,7 +162,7 @@ pub(crate) struct Record {
     /// The changes of the transaction with this number, if it is prepared, and the time at which it
     /// was.
     pub(crate) prepared: Option<(Arc<Vec<Change>>, Timestamp)>,
-    /// The size of the statements and of the prepared changes in bytes, as [`Bound`] counts it.
+    /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
     /// The index of the last entry that changed the record.
     used: u64,
@@ -181,16 +181,13 @@ impl Record {
                 return;
             }
             Step::Prepare(changes) => {
-                self.bytes += bytes_of(changes);
                 self.prepared = Some((Arc::clone(changes), time));
                 return;
             }
             Step::Commit(_) => self.is_committed = true,
             Step::Abort => {}
         }
-        if let Some((changes, _)) = self.prepared.take() {
-            self.bytes -= bytes_of(&changes);
-        }
+        self.prepared = None;
     }
 }
 
@@ -199,7 +196,7 @@ impl Record {
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
-    /// The size of all records in bytes, as [`Record::bytes`] counts it.
+    /// The size of the statements of all records in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
 }
 

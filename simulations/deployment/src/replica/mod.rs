@@ -325,16 +325,15 @@ impl Replica {
     pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
         let last = self.log.last_time().max(self.clock);
         let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
-        if seconds > last.time {
-            Timestamp {
-                time: seconds,
-                increment: 1,
-            }
-        } else {
-            Timestamp {
+        match last.increment.checked_add(1) {
+            Some(increment) if seconds <= last.time => Timestamp {
                 time: last.time,
-                increment: last.increment.saturating_add(1),
-            }
+                increment,
+            },
+            _ => Timestamp {
+                time: seconds.max(last.time.saturating_add(1)),
+                increment: 1,
+            },
         }
     }
 
@@ -374,14 +373,21 @@ impl Replica {
         }
         let mut store = self.store.clone();
         let later = (index + 1..=self.log.last().index).rev();
+        let mut visible = Vec::new();
         for entry in later.filter_map(|index| self.log.get(index)) {
-            // No change between its preparation and its commit concerns the same documents.
-            let is_visible = entry.committed_at().is_some_and(|at| Some(at) <= time);
-            if !is_visible {
-                let changes = entry.changes.iter().rev();
-                changes.for_each(|change| store.revert(change));
+            let changes = entry.changes.iter().rev();
+            changes.for_each(|change| store.revert(change));
+            if entry.committed_at().is_some_and(|at| Some(at) <= time) {
+                visible.push(entry);
             }
         }
+        // No change between its preparation and its commit concerns the same documents. It can have
+        // used the same record numbers, so that the changes get new ones.
+        for entry in visible.into_iter().rev() {
+            let merged = store.without_limit(|store| store.merge(entry.changes.clone()));
+            merged.ok()?;
+        }
+        let _ = store.take_changes();
         Some(store)
     }
 

@@ -74,7 +74,7 @@ pub(super) enum Waiting {
     },
     /// A step-down waits for a secondary to catch up.
     StepDown,
-    /// The decision on a transaction of several shards is awaited.
+    /// A router waits for the decision on a transaction of several shards.
     Decision(TransactionId),
     /// A router or a secondary waits for the replies of other members.
     Routed {

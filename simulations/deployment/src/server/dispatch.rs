@@ -234,7 +234,7 @@ impl Member {
                 return self.check_metadata(now, request);
             }
             return match part {
-                Some(part) => self.route_part(request, part),
+                Some(part) => self.route_part(conn, request, part),
                 None => self.check_routed(request),
             };
         }

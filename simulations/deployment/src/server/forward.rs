@@ -118,10 +118,14 @@ impl Member {
                 true => "the shard cannot be reached",
                 false => "the primary cannot be reached",
             };
-            if let Waiting::Routed { plan, .. } = &pending.waiting {
-                self.abort_failed(conn, &pending.request, plan);
-            }
-            self.respond(conn, &pending.request, Err(fault(HOST_UNREACHABLE, text)));
+            // The outcome of a commit is unknown, unless its last stage was not sent.
+            let is_before = match &pending.waiting {
+                Waiting::Routed { plan, .. } => plan.has_stages(),
+                _ => false,
+            };
+            self.abort_failed(conn, &pending.request, is_before);
+            let fault = self.labelled(&pending.request, fault(HOST_UNREACHABLE, text));
+            self.respond(conn, &pending.request, Err(fault));
             self.advance(now, conn);
         }
     }

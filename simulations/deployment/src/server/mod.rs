@@ -439,8 +439,10 @@ impl Member {
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),
             ReplicaEvent::Elected { term } => {
-                self.open_prepared(now);
-                self.resume_commits(now);
+                if self.shard.is_some() {
+                    self.open_prepared(now);
+                    self.resume_commits(now);
+                }
                 MemberEvent::Elected { member, term }
             }
             ReplicaEvent::SteppedDown { term, reason } => {

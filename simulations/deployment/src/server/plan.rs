@@ -17,17 +17,18 @@ const STATE_CHANGES: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
 pub(super) const HOST_UNREACHABLE: i32 = 6;
 
 /// A command for a shard, or `None` for that of the client.
-type Step = (usize, Option<Document>);
+type Order = (usize, Option<Document>);
 
 /// The commands that other members execute for a request: stages that follow each other. The
 /// commands of a stage are sent together. A stage starts when all commands before it have
 /// succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    stages: VecDeque<Vec<Step>>,
+    stages: VecDeque<Vec<Order>>,
     /// The indexes of the members that have not yet answered.
     awaited: Vec<usize>,
-    replies: Vec<RawDocumentBuf>,
+    /// The replies, with the indexes of the members.
+    replies: Vec<(usize, RawDocumentBuf)>,
 }
 
 impl Plan {
@@ -46,12 +47,12 @@ impl Plan {
         Self::of((0..shards).map(|shard| (shard, None)).collect())
     }
 
-    fn of(stage: Vec<Step>) -> Self {
+    fn of(stage: Vec<Order>) -> Self {
         Self::default().then(stage)
     }
 
     /// Adds a stage, unless it is empty.
-    pub(super) fn then(mut self, stage: Vec<Step>) -> Self {
+    pub(super) fn then(mut self, stage: Vec<Order>) -> Self {
         if !stage.is_empty() {
             self.stages.push_back(stage);
         }
@@ -70,7 +71,7 @@ impl Plan {
         !self.stages.is_empty()
     }
 
-    pub(super) fn next_stage(&mut self) -> Option<Vec<Step>> {
+    pub(super) fn next_stage(&mut self) -> Option<Vec<Order>> {
         self.stages.pop_front()
     }
 
@@ -85,19 +86,21 @@ impl Plan {
     /// Notes the reply of a member. Returns false while other replies of the stage are missing.
     pub(super) fn note(&mut self, member: usize, reply: RawDocumentBuf) -> bool {
         self.awaited.retain(|awaited| *awaited != member);
-        self.replies.push(without_state_change(reply));
+        self.replies.push((member, reply));
         self.awaited.is_empty()
     }
 
     /// True if a command of the plan has failed.
     pub(super) fn has_failed(&self) -> bool {
-        self.replies.iter().any(|reply| !is_ok(reply))
+        self.replies.iter().any(|(_, reply)| !is_ok(reply))
     }
 
-    /// Returns the reply to the request: the first failure, or the last reply with what the others
-    /// add to it.
+    /// Returns the reply to the request: a failure, or the reply of the last member with what the
+    /// others add to it.
     pub(super) fn reply(self, request: &Request) -> Option<RawDocumentBuf> {
         let mut replies = self.replies;
+        replies.sort_by_key(|(member, _)| *member);
+        let mut replies: Vec<RawDocumentBuf> = replies.into_iter().map(|(_, r)| r).collect();
         if let Some(failed) = replies.iter().position(|reply| !is_ok(reply)) {
             return Some(replies.swap_remove(failed));
         }
@@ -151,6 +154,7 @@ impl Member {
         if shards == 1 {
             return Ok(Plan::of_one(0));
         }
+        self.refuse_writes_of_cluster(request)?;
         match request.name.as_str() {
             "endSessions" | "killSessions" | "killAllSessions" | "listDatabases" => {
                 Ok(Plan::of_all(shards))
@@ -165,6 +169,28 @@ impl Member {
                 command.extend(concern.map(|concern| ("readConcern".to_owned(), concern)));
                 Ok(Plan::of_other(shard, command))
             }
+        }
+    }
+
+    /// Fails for a write to the database `config`, in which the shards keep their commits.
+    fn refuse_writes_of_cluster(&self, request: &Request) -> Result<(), Fault> {
+        let command = &request.command;
+        let infos = command.get_array("nsInfo").map(Vec::as_slice);
+        let infos = infos.unwrap_or_default().iter();
+        let named = infos.filter_map(|info| info.as_document()?.get_str("ns").ok());
+        let full = [request.name.as_str(), "to"].map(|field| command.get_str(field));
+        let mut names = named.chain(full.into_iter().flatten());
+        let output = command.get_array("pipeline").ok();
+        let output = output.and_then(|stages| output_database(stages.last()?));
+        let concerns_config = request.database == "config"
+            || output == Some("config")
+            || names.any(|name| name.starts_with("config."));
+        match self.is_write(request) && concerns_config {
+            true => Err(fault(
+                238,
+                "this simulated router with several shards does not write to the database config",
+            )),
+            false => Ok(()),
         }
     }
 
@@ -195,6 +221,10 @@ impl Member {
                 let targets = stages.last().and_then(output_database);
                 std::iter::once(own).chain(targets.map(of)).collect()
             }
+            "getMore" | "killCursors" => match self.shards_of_cursors(request) {
+                cursors if cursors.is_empty() => return Ok(own),
+                cursors => cursors,
+            },
             _ => return Ok(own),
         };
         let first = others.first().copied().unwrap_or(own);
@@ -234,7 +264,7 @@ fn output_database(stage: &Bson) -> Option<&str> {
 
 /// Returns a shard's reply with the error that a router's client gets: one of a shard whose role
 /// has changed becomes `HostUnreachable`.
-fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
+pub(super) fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
     let code = |document: &bson::RawDocument| {
         let code = document.get_i32("code").ok();
         code.is_some_and(|code| STATE_CHANGES.contains(&code))
@@ -246,6 +276,7 @@ fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
     let Some(mut changed) = owned(&reply) else {
         return reply;
     };
+    // Drivers take the words of old servers for an error of the router, whatever the code.
     let rewrite = |error: &mut Document| {
         let is_change = error
             .get_i32("code")
@@ -258,6 +289,7 @@ fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
         }
     };
     rewrite(&mut changed);
+    changed.remove("topologyVersion");
     if let Ok(concern) = changed.get_document_mut("writeConcernError") {
         rewrite(concern);
     }

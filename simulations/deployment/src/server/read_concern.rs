@@ -239,8 +239,8 @@ impl Member {
         Err(fault(72, text))
     }
 
-    /// True if a read at a time can be executed. A shard that has not reached a time of the others
-    /// writes an empty entry, because its own clients may never write.
+    /// True if a read at a time can be executed. One of several shards that has not reached a time
+    /// of the others writes an empty entry, because its own clients may never write.
     pub(super) fn is_ready(
         &mut self,
         now: Instant,
@@ -249,7 +249,8 @@ impl Member {
         is_committed: bool,
     ) -> bool {
         let is_behind = !self.has_reached(time, false);
-        if is_behind && self.shard.is_some() && self.replica.is_writable() {
+        let is_one_of_several = self.shard.is_some() && self.options.shards > 1;
+        if is_behind && is_one_of_several && self.replica.is_writable() {
             self.replica.note_time(time);
             self.replica.append(now, Vec::new(), None);
         }

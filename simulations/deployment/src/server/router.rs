@@ -10,7 +10,7 @@ use super::{
     fault::{Fault, fault},
     forward::{forwarded_reply, message},
     operations::sharded_reply,
-    plan::Plan,
+    plan::{Plan, without_state_change},
     reply::Times,
     transaction::RoutedTransactions,
     watch::opens_stream,
@@ -22,6 +22,9 @@ use onionskin_core::{
     unstable::wire::{Header, Message, MessageWriter},
 };
 use std::collections::BTreeMap;
+
+/// The code of the error `NoSuchTransaction`.
+const NO_SUCH_TRANSACTION: i32 = 251;
 
 /// The state of a router.
 #[derive(Debug, Default)]
@@ -44,6 +47,8 @@ struct RoutedCursor {
     owner: Option<ConnId>,
     /// True for the cursor of a change stream.
     is_stream: bool,
+    /// The number of the shard that has the cursor.
+    shard: usize,
 }
 
 impl Routing {
@@ -162,24 +167,41 @@ impl Member {
         }
     }
 
-    /// Handles the reply of another member to a forwarded request.
+    /// Handles the replies of another member to forwarded requests.
     pub(crate) fn handle_routed(
         &mut self,
         now: Instant,
         conn: ConnId,
         member: usize,
-        bytes: &[u8],
+        mut bytes: &[u8],
     ) {
         let limit = self.options.limits.max_message_bytes;
-        let Some((header, reply)) = Header::decode(bytes, limit).ok().and_then(|header| {
-            let reply = Message::decode(bytes.get(..header.length)?).ok()?;
-            Some((header, reply))
-        }) else {
-            return self.close(conn);
-        };
-        // The reply to a request that has failed meanwhile is late.
+        while !bytes.is_empty() {
+            let Some((header, reply)) = Header::decode(bytes, limit).ok().and_then(|header| {
+                let reply = Message::decode(bytes.get(..header.length)?).ok()?;
+                Some((header, reply))
+            }) else {
+                return self.close(conn);
+            };
+            self.handle_reply(now, conn, member, (header.response_to, &reply));
+            bytes = &bytes[header.length..];
+        }
+    }
+
+    fn handle_reply(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        member: usize,
+        (id, reply): (i32, &Message<'_>),
+    ) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-        if pending.is_some_and(|pending| pending.request.id != header.response_to) {
+        let is_awaited = pending.is_some_and(|pending| match &pending.waiting {
+            Waiting::Routed { plan, .. } => pending.request.id == id && plan.awaits(member),
+            _ => false,
+        });
+        // The reply to a request that has failed meanwhile is late.
+        if !is_awaited {
             return;
         }
         let Some(Pending {
@@ -192,17 +214,24 @@ impl Member {
         };
         self.note_times(reply.body);
         self.note_part(&request, member, reply.body);
-        if !plan.note(member, reply.body.to_owned()) {
+        let body = match self.is_router() {
+            true => without_state_change(reply.body.to_owned()),
+            false => reply.body.to_owned(),
+        };
+        if !plan.note(member, body) {
             return self.wait(conn, request, Waiting::Routed { plan, effect }, deadline);
         }
         if plan.has_stages() && !plan.has_failed() {
             return self.route(conn, request, effect, plan);
         }
-        if plan.has_failed() || matches!(reply.body.get("writeErrors"), Ok(Some(_))) {
-            self.abort_failed(conn, &request, &plan);
+        let has_errors = matches!(reply.body.get("writeErrors"), Ok(Some(_)))
+            || reply.body.get_i32("nErrors").is_ok_and(|errors| errors > 0);
+        if plan.has_failed() || has_errors {
+            let is_aborted = reply.body.get_i32("code").ok() == Some(NO_SUCH_TRANSACTION);
+            self.abort_failed(conn, &request, plan.has_stages() || is_aborted);
         }
         match plan.reply(&request) {
-            Some(body) => self.answer_routed(now, conn, request, effect, body),
+            Some(body) => self.answer_routed(now, conn, request, effect, (member, body)),
             None => self.close(conn),
         }
     }
@@ -214,10 +243,10 @@ impl Member {
         conn: ConnId,
         request: Request,
         effect: Option<FailEffect>,
-        reply: RawDocumentBuf,
+        (member, reply): (usize, RawDocumentBuf),
     ) {
         let (killed, unknown) = self.cursors_to_kill(&request);
-        self.note_cursors(conn, &request, &reply);
+        self.note_cursors(conn, &request, member, &reply);
         for id in &killed {
             self.routing.cursors.remove(id);
         }
@@ -278,7 +307,26 @@ impl Member {
         ids.partition(|id| self.routing.cursors.contains_key(id))
     }
 
-    fn note_cursors(&mut self, conn: ConnId, request: &Request, reply: &RawDocument) {
+    /// Returns the shards of the known cursors that a `getMore` or a `killCursors` names.
+    pub(super) fn shards_of_cursors(&self, request: &Request) -> Vec<usize> {
+        let named = match request.name.as_str() {
+            "getMore" => integer_field(&request.command, "getMore")
+                .into_iter()
+                .collect(),
+            _ => self.cursors_to_kill(request).0,
+        };
+        let known = named.iter().filter_map(|id| self.routing.cursors.get(id));
+        known.map(|cursor| cursor.shard).collect()
+    }
+
+    fn note_cursors(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        member: usize,
+        reply: &RawDocument,
+    ) {
+        let shard = member.saturating_sub(self.options.addresses.len());
         let cursor = reply.get_document("cursor");
         let Ok(id) = cursor.and_then(|cursor| cursor.get_i64("id")) else {
             return;
@@ -288,7 +336,11 @@ impl Member {
         let cursors = &mut self.routing.cursors;
         if id != 0 {
             let is_stream = opens_stream(request);
-            let cursor = RoutedCursor { owner, is_stream };
+            let cursor = RoutedCursor {
+                owner,
+                is_stream,
+                shard,
+            };
             cursors.entry(id).or_insert(cursor);
         } else if let Some(ended) = integer_field(&request.command, "getMore") {
             cursors.remove(&ended);

@@ -56,6 +56,9 @@ impl Member {
 
     /// Drops all databases. The list of shards stays.
     pub(crate) fn drop_all(&mut self, now: Instant) -> Result<(), String> {
+        if !self.commits.is_empty() {
+            return Err("a commit of several shards is under way".to_owned());
+        }
         let names: Vec<String> = self
             .replica
             .store()

@@ -38,7 +38,7 @@ impl Member {
                         && !request.is_some_and(|r| self.is_unsettled(r, *after))
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
-                Some(Waiting::Decision(id)) => !self.commits.is_undecided(*id),
+                Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };

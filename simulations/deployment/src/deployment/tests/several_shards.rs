@@ -2,7 +2,7 @@
 //! are on different shards.
 
 use super::world::{World, send};
-use crate::deployment::{ConnId, DeploymentOptions};
+use crate::deployment::{ConnId, DeploymentOptions, ServerVersion};
 use bson::{Bson, Document, doc};
 use onionskin_core::address::Address;
 
@@ -189,4 +189,41 @@ fn a_cluster_time_of_the_far_future_is_refused() {
     let written = insert_into(&mut world, conn, "left");
     let time = written.get_timestamp("operationTime").expect("a time");
     assert!(time.time < 1_800_000_000, "{written}");
+}
+
+#[test]
+fn the_cursor_of_a_bulk_write_is_read_on_its_shard() {
+    let mut options = DeploymentOptions::sharded(vec![Address::tcp("router", 27017)]);
+    options.shards = 2;
+    options.version = ServerVersion::named("8.0").expect("it is known");
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let insert = |id: i32| doc! { "insert": 0, "document": { "_id": id } };
+    let bulk = doc! {
+        "bulkWrite": 1, "ops": [insert(1), insert(2), insert(3)], "nsInfo": [{ "ns": "right.c" }],
+        "cursor": { "batchSize": 1 },
+    };
+    let written = send_to(&mut world, conn, "admin", bulk.clone());
+    let id = |reply: &Document| reply.get_document("cursor").and_then(|c| c.get_i64("id"));
+    let cursor = id(&written).expect("an open cursor");
+    assert_ne!(cursor, 0, "{written}");
+    let more = doc! { "getMore": cursor, "collection": "$cmd.bulkWrite", "batchSize": 1 };
+    let more = send_to(&mut world, conn, "admin", more);
+    assert_eq!(id(&more).ok(), Some(cursor), "{more}");
+    let kill = doc! { "killCursors": "$cmd.bulkWrite", "cursors": [cursor] };
+    let killed = send_to(&mut world, conn, "admin", kill);
+    assert_eq!(
+        killed.get_array("cursorsKilled").ok(),
+        Some(&vec![cursor.into()])
+    );
+    let mut both = bulk;
+    both.insert(
+        "nsInfo",
+        vec![doc! { "ns": "left.c" }, doc! { "ns": "right.c" }],
+    );
+    refused(
+        &send_to(&mut world, conn, "admin", both),
+        238,
+        "'bulkWrite'",
+    );
 }

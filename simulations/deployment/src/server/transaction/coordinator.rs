@@ -6,7 +6,7 @@
 //! until all participants have carried the decision out. Therefore it goes on after a crash or an
 //! election, and asks again for what was lost.
 
-use super::{Part, Phase, TransactionId};
+use super::{Part, Phase, TransactionId, prepare::is_prepared};
 use crate::{
     deployment::shard_name,
     replica::ReplicaEvent,
@@ -69,12 +69,16 @@ struct Commit {
 
 impl Commits {
     /// True while participants may not have carried out the decision on a transaction.
-    pub(in crate::server) fn is_undecided(&self, id: TransactionId) -> bool {
+    pub(in crate::server) fn is_under_way(&self, id: TransactionId) -> bool {
         self.0.contains_key(&id)
     }
 
     pub(in crate::server) fn deadline(&self) -> Option<Instant> {
         self.0.values().map(|commit| commit.ask_again_at).min()
+    }
+
+    pub(in crate::server) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Forgets all commits, when the shard is no longer the primary.
@@ -95,7 +99,7 @@ impl Member {
     ) -> Answer {
         self.write_concern(request)?;
         let id = (part.session, part.number);
-        if !self.commits.is_undecided(id) {
+        if !self.commits.is_under_way(id) {
             match phase {
                 Phase::Open if request.command.contains_key("participants") => {
                     self.begin_commit(now, id, self.participants(&request.command));
@@ -104,7 +108,7 @@ impl Member {
                 _ => {}
             }
         }
-        if self.commits.is_undecided(id) {
+        if self.commits.is_under_way(id) {
             let deadline = read_deadline(now, &request.command);
             return Ok(Outcome::Wait(Waiting::Decision(id), deadline));
         }
@@ -112,6 +116,7 @@ impl Member {
             (number, Phase::Committed) if number == part.number => {
                 Ok(Outcome::Written(Reply::default()))
             }
+            (number, Phase::Prepared) if number == part.number => Err(is_prepared(number)),
             _ => Err(self.has_ended(part.number, 251, "aborted")),
         }
     }
@@ -266,6 +271,9 @@ impl Member {
                 at.map_or(Decision::Abort, Decision::Commit)
             });
             let participants = self.participants(&document);
+            if participants.is_empty() {
+                continue;
+            }
             self.enter_commit(now, id, participants, decision);
         }
     }

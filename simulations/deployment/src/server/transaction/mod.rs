@@ -204,6 +204,9 @@ impl Transactions {
     fn note_prepared(&mut self, session: &SessionKey, time: Timestamp) {
         if let Some(open) = self.get_mut(session) {
             open.prepared = Some(time);
+            // No statement reads its data any more.
+            open.store = Store::new();
+            open.unshared.clear();
             let expiry = (open.expires_at, *session);
             self.expiries.remove(&expiry);
         }
@@ -225,7 +228,9 @@ impl Transactions {
         for session in self.open.clone() {
             if self.is_prepared(&session) {
                 self.end(&session, State::Aborted);
-                self.sessions.remove(&session);
+                if let Some(forgotten) = self.sessions.remove(&session) {
+                    self.by_use.remove(&forgotten.used);
+                }
             }
         }
     }

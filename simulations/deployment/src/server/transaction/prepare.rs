@@ -12,7 +12,7 @@ use crate::{
         connection::Request,
         fault::{Fault, fault},
     },
-    store::{Change, Claims},
+    store::{Change, Claims, Store},
 };
 use bson::Timestamp;
 use onionskin_core::time::Instant;
@@ -29,9 +29,10 @@ impl Member {
             return open.filter(|_| is_newest)?.prepared;
         }
         let changes = self.transactions.get(&session)?.changes.clone();
-        self.log_step(now, id, Step::Prepare(Arc::new(changes)));
-        let time = self.replica.last_time();
+        let time = self.replica.next_time(self.wall_millis(now));
         self.transactions.note_prepared(&session, time);
+        self.log_step(now, id, Step::Prepare(Arc::new(changes)));
+        debug_assert_eq!(self.replica.last_time(), time, "the entry has this time");
         Some(time)
     }
 
@@ -88,7 +89,7 @@ impl Member {
                 "nothing has changed what a prepared transaction claims"
             );
             let transaction = Transaction {
-                store: newest.clone(),
+                store: Store::new(),
                 touched: changes
                     .iter()
                     .filter_map(Change::namespace)
@@ -108,13 +109,15 @@ impl Member {
     }
 
     /// True if a read at a time must wait for the decision on a transaction that was prepared
-    /// before and has written to the same database.
+    /// before and has written to the same database. The first statement of a transaction fixes the
+    /// data of all databases, so that it waits in any case.
     pub(in crate::server) fn is_unsettled(&self, request: &Request, time: Timestamp) -> bool {
         let prepared = self.transactions.prepared();
+        let is_first = request.command.contains_key("startTransaction");
         let mut earlier = prepared.filter(|open| open.prepared.is_some_and(|at| at <= time));
         earlier.any(|open| {
             let mut names = open.touched.iter();
-            names.any(|name| name.database == request.database)
+            is_first || names.any(|name| name.database == request.database)
         })
     }
 }
@@ -123,8 +126,8 @@ impl Member {
 /// that cannot start another transaction yet.
 pub(super) fn is_prepared(number: i64) -> Fault {
     let text = format!(
-        "Cannot call any operation other than abort, prepare or commit on a prepared transaction, \
-         and cannot start another one before its end: {number}"
+        "The transaction {number} of the session is prepared: it takes no more statements, and the \
+         session cannot start another one before its end"
     );
     fault(267, text)
 }

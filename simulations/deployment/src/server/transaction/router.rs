@@ -33,7 +33,7 @@ const COMMON: [&str; 6] = [
     "$db",
 ];
 
-/// What a shard has done in a transaction, as far as a router knows.
+/// The part of a shard in a transaction, as far as a router knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     /// No statement has succeeded there.
@@ -50,8 +50,11 @@ struct Routed {
     shards: Vec<(usize, Deed)>,
     /// The shard with the first write, which can tell the outcome later.
     recovery: Option<usize>,
-    /// The read concern of the first statement, with its time for a snapshot.
-    concern: Option<Bson>,
+    /// The read concern of the first statement, with its time for a snapshot, for the shards whose
+    /// first statement is a later one.
+    concern: Option<Document>,
+    /// True once a statement has failed, after which the transaction cannot commit.
+    has_failed: bool,
     /// True once the client has asked for the commit.
     commits: bool,
     /// True if another router has started the transaction, and this one only asks for its outcome.
@@ -87,13 +90,14 @@ pub(in crate::server) struct RoutedTransactions {
 
 impl RoutedTransactions {
     /// Notes a transaction, and forgets those that were noted longest ago if there are too many.
-    fn note(&mut self, part: Part, concern: Option<Bson>, is_recovered: bool, most: usize) {
+    fn note(&mut self, part: Part, concern: Option<Document>, is_recovered: bool, most: usize) {
         self.uses += 1;
         let routed = Routed {
             number: part.number,
             shards: Vec::new(),
             recovery: None,
             concern,
+            has_failed: false,
             commits: false,
             is_recovered,
             used: self.uses,
@@ -125,7 +129,12 @@ impl RoutedTransactions {
 
 impl Member {
     /// Checks a command of a transaction, and lets the shards execute it.
-    pub(in crate::server) fn route_part(&mut self, request: &Request, part: Part) -> Answer {
+    pub(in crate::server) fn route_part(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        part: Part,
+    ) -> Answer {
         let Part {
             session,
             number,
@@ -150,7 +159,7 @@ impl Member {
                 return Err(fault(117, text));
             }
             (false, true) => {
-                let concern = self.timed_concern(&request.command);
+                let concern = self.kept_concern(&request.command);
                 let transactions = &mut self.routing.transactions;
                 transactions.note(part, concern, false, most);
             }
@@ -171,6 +180,10 @@ impl Member {
         }
         self.refuse_unroutable(request)?;
         let plan = match request.name.as_str() {
+            "commitTransaction" if self.cannot_commit(part) => {
+                self.abort_failed(conn, request, true);
+                return Err(self.has_ended(number, 251, "aborted"));
+            }
             "commitTransaction" => self.plan_of_commit(request, part),
             "abortTransaction" => self.plan_of_abort(part),
             _ => self.plan_of_statement(request, part)?,
@@ -197,6 +210,35 @@ impl Member {
         Some(concern)
     }
 
+    /// Returns the read concern that further shards get, without what is not part of one. With one
+    /// shard there are no further ones.
+    fn kept_concern(&self, command: &Document) -> Option<Document> {
+        let concern = self.timed_concern(command)?;
+        let concern = concern.as_document().filter(|_| self.options.shards > 1)?;
+        let mut kept = Document::new();
+        if let Ok(level @ ("local" | "majority" | "snapshot")) = concern.get_str("level") {
+            kept.insert("level", level);
+        }
+        for name in ["afterClusterTime", "atClusterTime"] {
+            if let Ok(time) = concern.get_timestamp(name) {
+                kept.insert(name, time);
+            }
+        }
+        Some(kept)
+    }
+
+    /// True if a transaction on several shards cannot commit, because a statement has failed or
+    /// has no reply.
+    fn cannot_commit(&mut self, part: Part) -> bool {
+        let is_several = self.options.shards > 1;
+        let routed = self.routing.transactions.started(part);
+        is_several
+            && routed.is_some_and(|routed| {
+                let mut deeds = routed.shards.iter().map(|(_, deed)| *deed);
+                routed.has_failed || deeds.any(|deed| deed == Deed::Nothing)
+            })
+    }
+
     /// Returns the plan of a statement. A shard whose first statement this is starts its part of
     /// the transaction with it.
     fn plan_of_statement(&mut self, request: &Request, part: Part) -> Result<Plan, Fault> {
@@ -204,7 +246,9 @@ impl Member {
             1 => 0,
             _ => self.shard_of_request(request)?,
         };
-        let several = self.options.shards > 1;
+        let is_first = request.command.contains_key("startTransaction");
+        let concern = self.timed_concern(&request.command);
+        let is_one = self.options.shards == 1;
         let Some(routed) = self.routing.transactions.started(part) else {
             return Ok(Plan::of_one(shard));
         };
@@ -212,14 +256,16 @@ impl Member {
             return Ok(Plan::of_one(shard));
         }
         routed.note(shard, Deed::Nothing);
-        if !several {
+        if is_one {
             return Ok(Plan::of_one(shard));
         }
         let mut command = request.command.clone();
         command.insert("startTransaction", true);
-        if let Some(concern) = &routed.concern {
-            command.insert("readConcern", concern.clone());
-        }
+        let concern = match is_first {
+            true => concern,
+            false => routed.concern.clone().map(Bson::from),
+        };
+        command.extend(concern.map(|concern| ("readConcern".to_owned(), concern)));
         Ok(Plan::of_other(shard, command))
     }
 
@@ -234,11 +280,11 @@ impl Member {
             shards.map(|(shard, _)| *shard)
         };
         let writers: Vec<usize> = of(Deed::Write).collect();
-        let mut others: Vec<usize> = of(Deed::Nothing).collect();
         // A shard that has only read may have forgotten its commit.
-        if !is_again || writers.is_empty() {
-            others.extend(of(Deed::Read));
-        }
+        let others: Vec<usize> = match is_again && !writers.is_empty() {
+            true => Vec::new(),
+            false => of(Deed::Read).collect(),
+        };
         let plan = match routed.shards.as_slice() {
             [(only, _)] => return Plan::of_one(*only),
             [] => return Plan::of_one(0),
@@ -297,19 +343,26 @@ impl Member {
         }
     }
 
-    /// Aborts a transaction on all its shards because one of them has failed before any could
-    /// commit. The client gets the failure, not the replies to this.
-    pub(in crate::server) fn abort_failed(&mut self, conn: ConnId, request: &Request, plan: &Plan) {
+    /// Aborts a transaction on all its shards because a statement has failed, or the commit before
+    /// any shard could commit, which the caller tells. The client gets the failure, not the replies
+    /// to this. A prepared part refuses.
+    pub(in crate::server) fn abort_failed(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        is_before_commit: bool,
+    ) {
         if self.options.shards == 1 || !self.is_router() {
             return;
         }
-        let part = match request.name == "commitTransaction" && plan.has_stages() {
+        let part = match request.name == "commitTransaction" && is_before_commit {
             true => self.part(request).ok().flatten(),
             false => self.statement_of(request),
         };
         let Some(routed) = part.and_then(|part| self.routing.transactions.started(part)) else {
             return;
         };
+        routed.has_failed |= !ends(&request.name);
         let shards: Vec<usize> = routed.shards.iter().map(|(shard, _)| *shard).collect();
         let mut abort = doc! { "abortTransaction": 1 };
         copy_common(request, &mut abort);

@@ -107,7 +107,7 @@ impl Member {
             let is_again = number == newest;
             return match phase {
                 Phase::Prepared => Err(is_prepared(newest)),
-                // A router starts a transaction again at another member of its shard.
+                // A router can start a transaction again at the same shard.
                 Phase::Open | Phase::Aborted if is_internal => Ok(phase),
                 _ if is_again && is_internal => {
                     let text = format!("Cannot start a transaction at given number {number}");

@@ -72,10 +72,11 @@ impl Member {
             Start::After(token) => token,
             Start::At(time) => Token::high_water(time),
             Start::Now => {
-                let last = self.replica.last_time();
+                let Timestamp { time, increment } = self.replica.last_time();
+                let (increment, carried) = increment.overflowing_add(1);
                 Token::high_water(Timestamp {
-                    increment: last.increment.saturating_add(1),
-                    ..last
+                    time: time.saturating_add(u32::from(carried)),
+                    increment,
                 })
             }
         };

@@ -6,7 +6,11 @@ use super::{
 };
 use crate::deployment::{ConnId, DeploymentOptions};
 use bson::{Document, doc};
-use onionskin_core::{address::Address, time::Instant};
+use onionskin_core::{
+    address::Address,
+    time::Instant,
+    unstable::wire::{Flags, MessageWriter},
+};
 use std::time::Duration;
 
 /// Makes a world of two routers and two shards, whose messages to each other take between 5 and 20
@@ -120,7 +124,7 @@ fn a_shard_that_has_lost_its_part_makes_the_others_abort() {
     assert_eq!(coordinated(&world), 0);
 }
 
-/// What happens to a shard during a commit.
+/// An event that strikes a shard during a commit.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Crash(u64),
@@ -314,4 +318,217 @@ fn a_network_that_loses_messages_only_delays_a_commit() {
     // Meanwhile the part of shard 1 has expired, or it was prepared.
     let committed = i32::from(reply.get_f64("ok").ok() == Some(1.0));
     assert_eq!(counts(&mut world, other), (committed, committed), "{reply}");
+}
+
+fn committing(client: Client) -> Document {
+    client.part(doc! { "commitTransaction": 1, "$db": "admin" })
+}
+
+fn in_snapshot(mut command: Document) -> Document {
+    command.insert("readConcern", doc! { "level": "snapshot" });
+    command
+}
+
+fn found(reply: &Document) -> usize {
+    batch(reply).len()
+}
+
+/// The database `east` is on the same shard as `left`.
+#[test]
+fn a_snapshot_that_begins_in_another_database_has_the_whole_of_a_commit() {
+    for at in (0..90).step_by(3) {
+        let (mut world, conn, other) = shards();
+        let (one, reader) = (client(conn, 1), client(other, 2));
+        write_both(&mut world, one);
+        world.send(conn, &committing(one));
+        world.run_for(Duration::from_millis(at));
+        let first = in_snapshot(to("east", doc! { "find": "c" }));
+        succeed(&reader.start(&mut world, first));
+        world.run_for(Duration::from_millis(100));
+        let right = found(&reader.go_on(&mut world, to("right", doc! { "find": "c" })));
+        let left = found(&reader.go_on(&mut world, to("left", doc! { "find": "c" })));
+        assert_eq!(left, right, "at {at} ms");
+    }
+}
+
+#[test]
+fn a_snapshot_outside_of_transactions_has_the_whole_of_a_commit_or_nothing() {
+    for at in (0..90).step_by(3) {
+        let (mut world, conn, other) = shards();
+        let one = client(conn, 1);
+        write_both(&mut world, one);
+        world.send(conn, &committing(one));
+        world.run_for(Duration::from_millis(at));
+        let first = send(
+            &mut world,
+            other,
+            in_snapshot(to("left", doc! { "find": "c" })),
+        );
+        let time = first
+            .get_document("cursor")
+            .and_then(|c| c.get_timestamp("atClusterTime"));
+        world.run_for(Duration::from_millis(at));
+        let mut second = to("right", doc! { "find": "c" });
+        let concern = doc! { "level": "snapshot", "atClusterTime": time.expect("a time") };
+        second.insert("readConcern", concern);
+        let second = send(&mut world, other, second);
+        assert_eq!(found(&first), found(&second), "at {at} ms");
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_the_documents_of_a_commit_whose_record_numbers_were_in_use() {
+    let (mut world, conn, other) = shards();
+    let old = insert(&[doc! { "_id": "old" }]);
+    succeed(&send(&mut world, other, to("left", old)));
+    let one = client(conn, 1);
+    write_both(&mut world, one);
+    world.send(conn, &committing(one));
+    // Shard 0 hears nothing, so that it cannot decide.
+    world.deployment.cut(world.now, 3, 2);
+    world.run_for(Duration::from_millis(50));
+    let later = send(&mut world, other, to("east", one_document()));
+    let time = later.get_timestamp("operationTime").expect("a time");
+    let delete = doc! { "delete": "c", "deletes": [{ "q": { "_id": "old" }, "limit": 1 }] };
+    succeed(&send(&mut world, other, to("left", delete)));
+    world.deployment.heal(world.now);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(counts(&mut world, other), (1, 1));
+    for (database, expected) in [("left", 2), ("right", 1)] {
+        let mut find = to(database, doc! { "find": "c" });
+        let concern = doc! { "level": "snapshot", "atClusterTime": time };
+        find.insert("readConcern", concern);
+        find.insert("$clusterTime", doc! { "clusterTime": time });
+        let seen = found(&send(&mut world, other, find));
+        // The commit has the time of its preparation, which was before.
+        assert_eq!(seen, expected, "{database}");
+    }
+}
+
+#[test]
+fn cluster_times_grow_after_one_whose_increment_is_the_largest() {
+    let (mut world, conn, _) = shards();
+    let written = send(&mut world, conn, to("left", one_document()));
+    let time = written.get_timestamp("operationTime").expect("a time").time;
+    let largest = bson::Timestamp {
+        time: time + 1000,
+        increment: u32::MAX,
+    };
+    let mut last = largest;
+    for id in 2..5 {
+        let mut insert = to("left", insert(&[doc! { "_id": id }]));
+        insert.insert("$clusterTime", doc! { "clusterTime": largest });
+        let written = send(&mut world, conn, insert);
+        let time = written.get_timestamp("operationTime").expect("a time");
+        assert!(time > last, "{time} is not after {last}");
+        last = time;
+    }
+}
+
+#[test]
+fn the_shards_keep_their_commits_from_clients() {
+    let (mut world, conn, _) = shards();
+    let name = "transaction_coordinators";
+    for (database, command) in [
+        ("config", doc! { "insert": name, "documents": [{}] }),
+        (
+            "config",
+            doc! { "delete": name, "deletes": [{ "q": {}, "limit": 0 }] },
+        ),
+        ("config", doc! { "create": name, "viewOn": "c" }),
+        ("config", doc! { "dropDatabase": 1 }),
+        (
+            "admin",
+            doc! { "renameCollection": "orders.c", "to": format!("config.{name}") },
+        ),
+        (
+            "orders",
+            doc! {
+                "aggregate": "c", "pipeline": [{ "$out": { "db": "config", "coll": name } }],
+                "cursor": {},
+            },
+        ),
+    ] {
+        let reply = send(&mut world, conn, to(database, command));
+        fail(&reply, 238, &[]);
+    }
+    let find = to("config", doc! { "find": name });
+    succeed(&send(&mut world, conn, find));
+}
+
+#[test]
+fn a_coordinator_that_has_lost_its_part_makes_the_others_abort() {
+    let (mut world, conn, other) = shards();
+    let one = client(conn, 1);
+    write_both(&mut world, one);
+    world.deployment.kill_shard(world.now, 0);
+    world.deployment.restart_shard(world.now, 0);
+    world.drain();
+    fail(&one.commit(&mut world), 251, TRANSIENT);
+    for database in ["left", "right"] {
+        let mut insert = to(database, one_document());
+        insert.insert("maxTimeMS", 100);
+        succeed(&send(&mut world, other, insert));
+    }
+}
+
+#[test]
+fn a_transaction_with_a_failed_statement_cannot_commit() {
+    let (mut world, conn, other) = shards();
+    let one = client(conn, 1);
+    succeed(&one.start(&mut world, to("left", one_document())));
+    world.deployment.kill_shard(world.now, 1);
+    world.drain();
+    let find = to("right", doc! { "find": "c" });
+    fail(&one.go_on(&mut world, find), 6, TRANSIENT);
+    world.deployment.restart_shard(world.now, 1);
+    world.drain();
+    fail(&one.commit(&mut world), 251, TRANSIENT);
+    fail(&one.commit(&mut world), 251, TRANSIENT);
+    assert_eq!(counts(&mut world, other), (0, 0));
+}
+
+#[test]
+fn a_large_prepared_transaction_leaves_the_records_of_other_sessions() {
+    let addresses = vec![Address::tcp("router", 27017)];
+    let mut options = DeploymentOptions::sharded(addresses);
+    options.shards = 2;
+    options.limits.max_session_bytes = 10_000;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let mut write = to("left", insert(&[doc! { "_id": "retried" }]));
+    write.extend(doc! { "lsid": lsid(9), "txnNumber": 1_i64 });
+    succeed(&send(&mut world, conn, write.clone()));
+    let one = client(conn, 1);
+    let large = || insert(&[doc! { "_id": "large", "text": "x".repeat(100_000) }]);
+    succeed(&one.start(&mut world, to("left", large())));
+    succeed(&one.go_on(&mut world, to("right", large())));
+    succeed(&one.commit(&mut world));
+    let again = send(&mut world, conn, write);
+    succeed(&again);
+    assert_eq!(again.get_i32("n").ok(), Some(1), "it was done before");
+    assert_eq!(counts(&mut world, conn), (2, 1));
+}
+
+#[test]
+fn replies_that_come_together_are_told_apart() {
+    let (mut world, conn, other) = shards();
+    let blocker = client(other, 1);
+    succeed(&blocker.start(&mut world, to("left", one_document())));
+    // The write waits for the transaction, and what follows on the connection to shard 0 for it.
+    let body = bson::RawDocumentBuf::try_from(&to("left", one_document())).expect("a command");
+    let mut unanswered = Vec::new();
+    MessageWriter::begin(&mut unanswered, 99, 0)
+        .flags(Flags::MORE_TO_COME)
+        .body(&body)
+        .end();
+    world.send_bytes(conn, &unanswered);
+    world.deployment.kill_shard(world.now, 1);
+    world.drain();
+    let list = doc! { "listDatabases": 1, "$db": "admin" };
+    fail(&send(&mut world, conn, list), 6, &[]);
+    world.send(conn, &to("left", doc! { "count": "c" }));
+    succeed(&blocker.abort(&mut world));
+    let (_, _, counted) = world.reply(conn).expect("a reply");
+    assert_eq!(counted.get_i32("n").ok(), Some(1), "{counted}");
 }
