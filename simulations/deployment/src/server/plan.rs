@@ -95,21 +95,19 @@ impl Plan {
         self.replies.iter().any(|(_, reply)| !is_ok(reply))
     }
 
-    /// Returns the reply to the request: a failure, or the reply of the last member with what the
-    /// others add to it.
+    /// Returns the reply to the request: the first failure, or the last reply with what the others
+    /// add to it. The last one comes from the last stage, and has the latest time.
     pub(super) fn reply(self, request: &Request) -> Option<RawDocumentBuf> {
         let mut replies = self.replies;
-        replies.sort_by_key(|(member, _)| *member);
-        let mut replies: Vec<RawDocumentBuf> = replies.into_iter().map(|(_, r)| r).collect();
-        if let Some(failed) = replies.iter().position(|reply| !is_ok(reply)) {
-            return Some(replies.swap_remove(failed));
+        if let Some(failed) = replies.iter().position(|(_, reply)| !is_ok(reply)) {
+            return Some(replies.swap_remove(failed).1);
         }
-        let last = replies.pop()?;
-        if replies.is_empty() || request.name != "listDatabases" {
-            return Some(last);
+        if replies.len() > 1 && request.name == "listDatabases" {
+            replies.sort_by_key(|(member, _)| *member);
+            let replies: Vec<RawDocumentBuf> = replies.into_iter().map(|(_, r)| r).collect();
+            return merged_databases(&replies);
         }
-        replies.push(last);
-        merged_databases(&replies)
+        replies.pop().map(|(_, reply)| reply)
     }
 }
 

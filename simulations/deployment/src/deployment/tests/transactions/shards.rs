@@ -532,3 +532,21 @@ fn replies_that_come_together_are_told_apart() {
     let (_, _, counted) = world.reply(conn).expect("a reply");
     assert_eq!(counted.get_i32("n").ok(), Some(1), "{counted}");
 }
+
+#[test]
+fn the_reply_to_a_commit_has_the_time_of_the_commit() {
+    for (written, read) in [("left", "right"), ("right", "left")] {
+        let (mut world, conn, _) = shards();
+        let one = client(conn, 1);
+        succeed(&one.start(&mut world, to(written, one_document())));
+        succeed(&one.go_on(&mut world, to(read, doc! { "find": "c" })));
+        let committed = one.commit(&mut world);
+        let time = committed.get_timestamp("operationTime").expect("a time");
+        let ping = send(&mut world, conn, to(written, doc! { "count": "c" }));
+        assert_eq!(
+            ping.get_timestamp("operationTime").ok(),
+            Some(time),
+            "{written}"
+        );
+    }
+}
