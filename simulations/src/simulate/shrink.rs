@@ -2,7 +2,7 @@
 
 use super::{run, verdict::FailedRun};
 use onionskin_worlds::world::{
-    Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, plan::drawn_schedule,
+    Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, plan::drawn_schedule,
 };
 use std::time::Duration;
 
@@ -64,6 +64,13 @@ pub fn shrink(
 fn explicit(seed: u64, scenario: &Scenario) -> Scenario {
     let options = scenario.options(seed);
     let mut explicit = scenario.clone();
+    if options.has_routers() {
+        explicit.shape = Some(match options.load_balanced {
+            true => WorldShape::LoadBalanced,
+            false => WorldShape::Sharded,
+        });
+        explicit.shards = Some(options.shards);
+    }
     explicit.members = Some(options.members);
     explicit.clients = Some(options.clients);
     explicit.tasks = Some(options.tasks);
@@ -102,6 +109,11 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&|smaller| {
         let schedule = smaller.schedule.iter_mut();
         schedule.for_each(|events| events.truncate(events.len() / 2));
+    });
+    add(&|smaller| {
+        smaller.shards = smaller.shards.map(|_| 1);
+        let schedule = smaller.schedule.iter_mut();
+        schedule.for_each(|events| events.retain(|scheduled| !is_for_shards(scheduled)));
     });
     add(&|smaller| smaller.tasks = Some(1));
     add(&|smaller| smaller.tasks = smaller.tasks.map(|tasks| tasks.div_ceil(2)));
@@ -153,10 +165,40 @@ fn is_for_first_client(scheduled: &Scheduled) -> bool {
     }
 }
 
+const fn is_for_shards(scheduled: &Scheduled) -> bool {
+    matches!(
+        scheduled.event,
+        Disaster::KillShard(_)
+            | Disaster::RestartShard(_)
+            | Disaster::StepDownShard(_)
+            | Disaster::CutShards { .. }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::simulate::scenarios;
+
+    #[test]
+    fn what_a_seed_draws_can_be_named() {
+        for name in ["mixed", "applications", "shards", "balancer"] {
+            let scenario = scenarios::find(name).expect("it is known");
+            for seed in 0..50 {
+                let explicit = explicit(seed, &scenario);
+                assert_eq!(explicit.fault(), None, "{name} {seed}");
+                let (named, drawn) = (explicit.options(seed), scenario.options(seed));
+                assert_eq!(
+                    named.sharded && !named.load_balanced,
+                    drawn.sharded && !drawn.load_balanced
+                );
+                assert_eq!(named.load_balanced, drawn.load_balanced, "{name} {seed}");
+                assert_eq!(named.shards, drawn.shards, "{name} {seed}");
+                let smaller = candidates(&explicit);
+                assert!(smaller.iter().all(|smaller| smaller.fault().is_none()));
+            }
+        }
+    }
 
     #[test]
     fn a_sound_run_has_no_smaller_scenario() {
