@@ -10,7 +10,7 @@ use bson::{Bson, Document, RawDocumentBuf};
 use std::collections::VecDeque;
 
 /// The codes by which a member says that its role has changed. A router's clients must not take
-/// them for errors of the router, so that it replaces them.
+/// them for errors of the router, so the router replaces them.
 const STATE_CHANGES: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
 
 /// The code of the error `HostUnreachable`.
@@ -274,7 +274,7 @@ pub(super) fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
     let Some(mut changed) = owned(&reply) else {
         return reply;
     };
-    // Drivers take the words of old servers for an error of the router, whatever the code.
+    // Some drivers search the message for `not primary`, whatever the code is.
     let rewrite = |error: &mut Document| {
         let is_change = error
             .get_i32("code")

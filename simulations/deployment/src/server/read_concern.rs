@@ -254,6 +254,17 @@ impl Member {
             self.replica.note_time(time);
             self.replica.append(now, Vec::new(), None);
         }
+        self.is_settled_at(request, time, is_committed)
+    }
+
+    /// True if this member, or a majority, has reached the time of a read, and all transactions
+    /// that the read must wait for are decided.
+    pub(super) fn is_settled_at(
+        &self,
+        request: &Request,
+        time: Timestamp,
+        is_committed: bool,
+    ) -> bool {
         self.has_reached(time, is_committed) && !self.is_unsettled(request, time)
     }
 

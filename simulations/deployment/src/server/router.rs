@@ -359,8 +359,7 @@ pub(super) fn gossiped(command: &Document) -> Option<Timestamp> {
 
 /// Returns the shard's reply, changed by the router: with the unknown cursors of a `killCursors`,
 /// with the write concern error and the labels of a fail point, and with the `recoveryToken` of a
-/// transaction. Returns `None` if the reply
-/// cannot be decoded or encoded.
+/// transaction. Returns `None` if the reply cannot be decoded or encoded.
 fn changed(
     reply: RawDocumentBuf,
     unknown_cursors: Vec<i64>,

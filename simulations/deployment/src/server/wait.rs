@@ -33,9 +33,10 @@ impl Member {
                     after,
                     is_committed,
                 }) => {
-                    let request = pending.map(|pending| &pending.request);
-                    self.has_reached(*after, *is_committed)
-                        && !request.is_some_and(|r| self.is_unsettled(r, *after))
+                    let is_settled = |pending: &Pending| {
+                        self.is_settled_at(&pending.request, *after, *is_committed)
+                    };
+                    pending.is_some_and(is_settled)
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),

@@ -1,4 +1,4 @@
-//! The last instants, codes and kinds of errors for which a decision is the same.
+//! The boundaries of the decisions: the last instant, code or kind of error that each is for.
 
 use super::*;
 

@@ -246,9 +246,12 @@ impl Member {
             1 => 0,
             _ => self.shard_of_request(request)?,
         };
-        let is_first = request.command.contains_key("startTransaction");
-        let concern = self.timed_concern(&request.command);
         let is_one = self.options.shards == 1;
+        let is_first = request.command.contains_key("startTransaction");
+        let own = match is_first && !is_one {
+            true => self.timed_concern(&request.command),
+            false => None,
+        };
         let Some(routed) = self.routing.transactions.started(part) else {
             return Ok(Plan::of_one(shard));
         };
@@ -262,7 +265,7 @@ impl Member {
         let mut command = request.command.clone();
         command.insert("startTransaction", true);
         let concern = match is_first {
-            true => concern,
+            true => own,
             false => routed.concern.clone().map(Bson::from),
         };
         command.extend(concern.map(|concern| ("readConcern".to_owned(), concern)));
