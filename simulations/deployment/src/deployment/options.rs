@@ -163,11 +163,10 @@ impl DeploymentOptions {
                 set.members.len()
             }
         };
-        let is_sharded = matches!(self.shape, Shape::Sharded | Shape::LoadBalanced { .. });
         if self.shards == 0 || self.shards > MAX_SHARDS {
             return fail("the number of shards must be between 1 and 100");
         }
-        if self.shards > 1 && !is_sharded {
+        if self.shards > 1 && !self.shape.has_routers() {
             return fail("only a deployment with routers has several shards");
         }
         if members == 0 || members > MAX_MEMBERS {
@@ -216,6 +215,13 @@ pub enum Shape {
         /// The address of the load balancer, to which clients connect.
         balancer: Address,
     },
+}
+
+impl Shape {
+    /// True if the members are routers, with shards behind them.
+    pub(crate) const fn has_routers(&self) -> bool {
+        matches!(self, Self::Sharded | Self::LoadBalanced { .. })
+    }
 }
 
 /// The options of a replica set.

@@ -2,7 +2,7 @@
 //! the primary write. Each client connection has its own connection to each shard or to the
 //! primary, which has no latency.
 
-use super::{Action, ConnId, Deployment, DeploymentOptions, Shape, set_config};
+use super::{Action, ConnId, Deployment, DeploymentOptions, set_config};
 use crate::{
     replica::Replica,
     server::{Accounts, Arrival, Member, Times},
@@ -53,9 +53,8 @@ pub(crate) fn shard_address(shard: usize) -> Address {
 
 /// Creates the shards, if the deployment has routers.
 pub(super) fn shards(options: &DeploymentOptions, seed: &Seed) -> Vec<Member> {
-    match options.shape {
-        Shape::Sharded | Shape::LoadBalanced { .. } => {}
-        Shape::Standalone | Shape::ReplicaSet(_) => return Vec::new(),
+    if !options.shape.has_routers() {
+        return Vec::new();
     }
     let shard = |number| {
         let name = shard_name(number);

@@ -15,7 +15,7 @@ use super::{
     transaction::RoutedTransactions,
     watch::opens_stream,
 };
-use crate::deployment::{ConnId, Shape};
+use crate::deployment::ConnId;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use onionskin_core::{
     time::Instant,
@@ -84,10 +84,7 @@ impl Routing {
 impl Member {
     /// True if this member is a router, which holds no data.
     pub(super) fn is_router(&self) -> bool {
-        matches!(
-            self.options.shape,
-            Shape::Sharded | Shape::LoadBalanced { .. }
-        )
+        self.options.shape.has_routers()
     }
 
     /// Lets the shards answer a command outside of transactions.
