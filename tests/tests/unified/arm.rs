@@ -230,6 +230,7 @@ fn place_of_ferretdb() -> Result<Place, String> {
         hosts: hosts.ok_or("FerretDB is not built")?,
         balancer: None,
         many_routers: false,
+        checks_often: false,
         options: String::new(),
         user: None,
     })
@@ -310,6 +311,7 @@ fn place(setting: &Setting, hosts: Vec<String>, balancer: String) -> Place {
         hosts,
         balancer: (setting.topology == Topology::LoadBalanced).then_some(balancer),
         many_routers: false,
+        checks_often: false,
         options: match setting.topology {
             Topology::ReplicaSet => format!("replicaSet={SET}"),
             Topology::LoadBalanced => "loadBalanced=true".to_owned(),

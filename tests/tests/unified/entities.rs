@@ -141,6 +141,9 @@ pub(crate) struct Place {
     pub(crate) balancer: Option<String>,
     /// True if a client that does not say how many routers it uses connects to many.
     pub(crate) many_routers: bool,
+    /// True if a client that does not say how often it checks servers does so often. In real time
+    /// this makes it find a server again soon after a fail point.
+    pub(crate) checks_often: bool,
     /// The options of each connection string.
     pub(crate) options: String,
     /// The user name and the password, or `None` without authentication.
@@ -165,6 +168,9 @@ impl Place {
             _ => String::new(),
         };
         let mut uri = format!("mongodb://{user}{}/?{}", hosts.join(","), self.options);
+        if self.checks_often && !options.contains_key("heartbeatFrequencyMS") {
+            uri += "&heartbeatFrequencyMS=500";
+        }
         for (key, value) in options {
             let _ = write!(uri, "&{key}={}", encoded(&text(value)));
         }

@@ -95,6 +95,14 @@ impl Test {
             outcome: list(test, "outcome")?,
         })
     }
+
+    pub(crate) fn sets_fail_points(&self) -> bool {
+        let mut names = self
+            .operations
+            .iter()
+            .map(|operation| operation.get_str("name"));
+        names.any(|name| matches!(name, Ok("failPoint" | "targetedFailPoint")))
+    }
 }
 
 /// Returns the documents of an array; none if there is no such field.

@@ -56,6 +56,7 @@ pub(crate) async fn play<R: Host>(
             .is_ok_and(|many| !many)
     };
     place.many_routers = place.balancer.is_some() && !file.clients().any(is_for_one);
+    place.checks_often = on_sockets && test.sets_fail_points();
     let new = New {
         runtime: runtime.clone(),
         place,
