@@ -156,14 +156,17 @@ fn find_onionskin() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ONIONSKIN_BINARY") {
         return Ok(PathBuf::from(path));
     }
-    // With these two tests the build has the same dependencies as `cargo test --workspace`: those
-    // for tests, and those that are used both by a test and by macros (`syn`). Otherwise cargo
-    // would choose other features and flags, and compile most dependencies again, which takes a
-    // minute.
+    // With these two tests and with the features of this one, the build has the same dependencies
+    // as `cargo test --workspace`: those for tests, and those that are used both by a test and by
+    // macros (`syn`). Otherwise cargo would choose other features and flags, and compile most
+    // dependencies again, which takes one to two minutes.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--workspace", "--profile", "test"]);
     command.args(["--bin", "onionskin", "--test", "client", "--test", "tidy"]);
+    if cfg!(feature = "gssapi") {
+        command.args(["--features", "onionskin-tests/gssapi"]);
+    }
     command.args(["--message-format", "json-render-diagnostics"]);
     command.current_dir(workspace_root());
     // Cargo sets these variables for a test. Build scripts that watch them, such as that of `ring`,
