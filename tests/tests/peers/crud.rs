@@ -149,7 +149,9 @@ fn embedded_standalone_that_requires_a_declared_api<A: Adapter>() {
         let set = client.database("admin").run_command(require).await;
         set.expect("it is set");
         client.shutdown().await;
-        let (error, client) = crud::refusal::<A::R>(deployment.uri()).await;
+        // The server stays unknown, so that the operation waits for this limit.
+        let uri = format!("{}?serverSelectionTimeoutMS=500", deployment.uri());
+        let (error, client) = crud::refusal::<A::R>(&uri).await;
         let text = error.to_string();
         assert!(
             text.contains("The apiVersion parameter is required"),
