@@ -9,6 +9,7 @@ use super::{
     file::{Test, UnifiedFile, list},
     matching::{self, Place as Depth},
     operations::{self, Done, Failure},
+    setting::Topology,
     special, transactions,
 };
 use bson::{Bson, Document, doc};
@@ -80,6 +81,12 @@ pub(crate) async fn play<R: Host>(
 
 impl<R: Host> Stage<R> {
     async fn run(self: &Arc<Self>, file: &UnifiedFile, test: &Test) -> Result<(), String> {
+        // Other tests on the same deployment may have left transactions, whose locks delay this one.
+        if self.on_sockets && self.new.place.topology != Topology::Single {
+            let admin = self.own.database("admin");
+            let killed = admin.run_command(doc! { "killAllSessions": [] }).await;
+            killed.map_err(|error| format!("killAllSessions: {error}"))?;
+        }
         for data in &file.initial_data {
             self.fill(data)
                 .await
