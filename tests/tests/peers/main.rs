@@ -17,3 +17,4 @@ mod seed_lists;
 mod socks;
 mod start;
 mod uris;
+mod wire;
