@@ -16,7 +16,7 @@ pub use selection::{SelectionEvent, SelectionFacts};
 pub(crate) use table::Field;
 use table::{Fields, Visit};
 
-use crate::time::Instant;
+use crate::{error::Error, time::Instant};
 use std::fmt;
 
 /// An event with the time at which it occurred.
@@ -58,16 +58,30 @@ impl Event {
         Self { at, kind }
     }
 
-    /// Returns the size in bytes of the command or the reply that the event contains; zero for an
-    /// event with neither. A queue of events can limit its memory by this size.
+    /// Returns the size in bytes of the command, the reply or the error that the event contains;
+    /// zero for an event with none of them. A queue of events can limit its memory by this size.
     #[must_use]
     pub fn document_bytes(&self) -> usize {
-        match &self.kind {
-            EventKind::Command(CommandEvent::Started { command, .. }) => command.as_bytes().len(),
-            EventKind::Command(CommandEvent::Succeeded { reply, .. }) => reply.as_bytes().len(),
-            EventKind::Sdam(SdamEvent::HeartbeatSucceeded { reply, .. }) => reply.as_bytes().len(),
-            _ => 0,
-        }
+        let error = match &self.kind {
+            EventKind::Command(CommandEvent::Started { command, .. }) => {
+                return command.as_bytes().len();
+            }
+            EventKind::Command(CommandEvent::Succeeded { reply, .. }) => {
+                return reply.as_bytes().len();
+            }
+            EventKind::Sdam(SdamEvent::HeartbeatSucceeded { reply, .. }) => {
+                return reply.as_bytes().len();
+            }
+            EventKind::Command(CommandEvent::Failed { failure, .. })
+            | EventKind::Sdam(SdamEvent::HeartbeatFailed { failure, .. })
+            | EventKind::Selection(SelectionEvent::Failed { failure, .. }) => Some(failure),
+            EventKind::Operation(OperationEvent::Ended { failure, .. }) => failure.as_ref(),
+            EventKind::Pool(
+                PoolEvent::ConnectionClosed { error, .. } | PoolEvent::CheckOutFailed { error, .. },
+            ) => error.as_ref(),
+            _ => None,
+        };
+        error.map_or(0, Error::received_bytes)
     }
 }
 

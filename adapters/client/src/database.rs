@@ -7,6 +7,7 @@ use crate::{
 };
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
+    bson::decode_document,
     error::Error,
     operation::crud::{Defaults, check_name},
 };
@@ -341,6 +342,6 @@ impl<R: Runtime> Database<R> {
 
 /// Decodes a command, whose fields the driver examines and completes.
 fn decoded(command: &RawDocumentBuf) -> Result<Document, Error> {
-    let decoded = Document::try_from(command.as_ref());
+    let decoded = decode_document(command);
     decoded.map_err(|error| Error::argument(format!("the command is not BSON: {error}")))
 }

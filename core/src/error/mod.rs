@@ -11,6 +11,7 @@ mod kind;
 mod label;
 mod nesting;
 mod partial;
+mod size;
 #[cfg(test)]
 mod tests;
 mod text;

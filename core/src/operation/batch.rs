@@ -266,7 +266,9 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     let id = id.and_then(integer);
     let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
     let elements = elements(cursor, batch)?;
-    let namespace = namespace.and_then(|ns| ns.as_str());
+    let no_text = || Error::protocol("the cursor's namespace is not a string");
+    let namespace = namespace.map(|ns| ns.as_str().ok_or_else(no_text));
+    let namespace = namespace.transpose()?;
     if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
         return Err(Error::protocol("the cursor's namespace is too long"));
     }
@@ -276,13 +278,16 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     if token.is_some_and(|token| token.as_bytes().len() > MAX_RESUME_TOKEN_BYTES) {
         return Err(Error::protocol("the cursor's resume token is too long"));
     }
+    let no_time = || Error::protocol("the reply's operationTime is not a timestamp");
+    let operation_time = operation_time.map(|time| time.as_timestamp().ok_or_else(no_time));
+    let operation_time = operation_time.transpose()?;
     let offset = elements.as_ptr() as usize - document.as_bytes().as_ptr() as usize;
     let start = reply.body_start() + offset;
     Ok(Parsed {
         id,
         namespace: namespace.map(str::to_owned),
         resume_token: token.map(ToOwned::to_owned),
-        operation_time: operation_time.and_then(|time| time.as_timestamp()),
+        operation_time,
         rest: start..start + elements.len(),
     })
 }

@@ -36,6 +36,7 @@ pub use order::{ApplicationError, MonitorConnectionId, MonitorTask, Order, SdamO
 pub use patience::STRANGER_TIME;
 pub use scan::COOLDOWN;
 pub use stale_primary::PRIMARY_REFUSED_NOTICE;
+pub(crate) use stored_error::without_reply;
 pub use timers::Timer;
 pub use token_bucket::MAX_EARLY_REPLIES;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};

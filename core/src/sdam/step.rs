@@ -6,6 +6,7 @@ use super::{
     effects::Effects,
     monitor::Monitor,
     order::Order,
+    stored_error::without_reply,
     transition::{Change, Update},
 };
 use crate::{
@@ -170,7 +171,7 @@ impl Sdam {
         self.out.push(Order::ClearPool {
             server: id,
             service,
-            cause: cause.clone(),
+            cause: without_reply(cause),
             interrupt,
         });
     }

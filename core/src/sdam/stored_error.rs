@@ -9,7 +9,7 @@ use crate::error::{
 /// can contain times, which would make two equal errors unequal (B.5, trap 4). Of the errors of a
 /// write, only the first write concern error is kept, since errors of statements say nothing about
 /// the server (SDAM-94).
-pub(super) fn without_reply(error: &Error) -> Error {
+pub(crate) fn without_reply(error: &Error) -> Error {
     let kind = match error.kind() {
         ErrorKind::Command(fault) => ErrorKind::Command(bare(fault)),
         ErrorKind::Authentication {

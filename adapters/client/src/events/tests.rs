@@ -297,3 +297,27 @@ fn a_panic_payload_that_panics_when_dropped_loses_no_event() {
     assert_eq!(numbers(&received, 'b'), [0, 1, 2]);
     assert_eq!(delivery.lock().delivered, 3);
 }
+
+#[test]
+fn the_event_queue_counts_the_bytes_of_errors() {
+    use onionskin_core::{
+        error::{CommandError, Error, ErrorKind},
+        event::{OperationEvent, OperationFacts},
+    };
+    let delivery = Delivery::new(vec![Arc::new(|_| {})], Subscriptions::all());
+    let reply = bson::rawdoc! { "ok": 0, "code": 1, "padding": "x".repeat(900_000) };
+    let failure = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)));
+    for number in 0..40 {
+        let kind = EventKind::Operation(OperationEvent::Ended {
+            facts: Arc::new(OperationFacts {
+                operation_id: 1,
+                name: "insert".into(),
+                database: "db".into(),
+            }),
+            duration: std::time::Duration::ZERO,
+            failure: Some(failure.clone()),
+        });
+        delivery.publish(Event::new(Instant::from_nanos(number), kind));
+    }
+    assert!(delivery.dropped() > 0, "36 MB do not fit");
+}

@@ -10,7 +10,7 @@ use crate::{
         AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
         is_refused_at_once, label_in_transaction, transaction_label,
     },
-    sdam::{ApplicationError, Phase},
+    sdam::{ApplicationError, Phase, without_reply},
     time::Instant,
 };
 
@@ -310,8 +310,7 @@ impl Client {
         error: &Error,
     ) {
         match error.kind() {
-            // Only the error of a write concern can tell of a change of the server's state. The
-            // errors of statements can be many, and are not copied.
+            // Only the error of a write concern can tell of a change of the server's state.
             ErrorKind::InsertMany(all) if all.write_concern_error.is_none() => return,
             ErrorKind::Command(_)
             | ErrorKind::InsertMany(_)
@@ -320,7 +319,7 @@ impl Client {
             _ => return,
         }
         let error = ApplicationError {
-            error: error.clone(),
+            error: without_reply(error),
             phase: Phase::Operation,
             is_stale: self.pools.is_outdated(facts.server, facts.pooled),
             service: facts.service,

@@ -38,13 +38,15 @@ impl Client {
         }
         let session = exchange.operation.request.session;
         let state = session.and_then(|session| self.attempts.explicit.get_mut(&session));
-        match state.filter(|state| state.cluster_time.as_ref() == Some(sent)) {
-            // The application may have given the session the time of another deployment.
-            Some(state) => state.forget_cluster_time(),
-            None => self
-                .attempts
-                .cluster_times
-                .refuse(now, sent, exchange.lease.facts.server),
+        let state = state.filter(|state| state.cluster_time.as_ref() == Some(sent));
+        // The application may have given the session the time of another deployment, which is then
+        // not that of the client.
+        let times = &mut self.attempts.cluster_times;
+        if state.is_none() || times.newest() == Some(sent) {
+            times.refuse(now, sent, exchange.lease.facts.server);
+        }
+        if let Some(state) = state {
+            state.forget_cluster_time();
         }
         exchange.operation.retry.without_cluster_time = true;
         true

@@ -154,6 +154,45 @@ fn a_batch_token_of_a_wrong_type_ends_the_stream() {
     assert!(!stream.is_alive());
 }
 
+/// Returns documents within documents, with this many levels.
+fn nested(depth: usize) -> RawDocumentBuf {
+    const LEVEL: usize = 7;
+    let mut bytes = Vec::new();
+    for inner in (0..depth).rev() {
+        let length = i32::try_from(5 + LEVEL * (inner + 1)).expect("a length");
+        bytes.extend(length.to_le_bytes());
+        bytes.extend([0x03, 0]);
+    }
+    bytes.extend([5, 0, 0, 0]);
+    bytes.extend(std::iter::repeat_n(0, depth + 1));
+    RawDocumentBuf::from_bytes(bytes).expect("a frame")
+}
+
+#[test]
+fn a_resume_token_that_is_nested_deep_ends_the_stream_and_not_the_process() {
+    let mut world = World::new(URI, primary());
+    let mut stream = open(&mut world, []);
+    let more = next(stream.start(), "getMore");
+    let deep = rawdoc! {
+        "ok": 1,
+        "cursor": {
+            "id": 7_i64, "ns": "db.c", "nextBatch": [], "postBatchResumeToken": nested(100_000),
+        },
+    };
+    let more = next(reply(&mut world, &mut stream, more, &deep), "getMore");
+    let lost = rawdoc! { "ok": 0, "code": 43 };
+    let AfterExchange::Done(Err(error)) = world.perform(more, &lost) else {
+        panic!("the cursor is lost");
+    };
+    let step = stream.handle_error(error);
+    let Step::Done(Err(error)) = &step else {
+        panic!("{step:?}");
+    };
+    assert!(error.to_string().contains("resume token"), "{error}");
+    let token = stream.resume_token().expect("there is one").clone();
+    assert_eq!(Bson::from(token), Bson::Null);
+}
+
 #[test]
 fn a_stream_resumes_if_its_server_shuts_down_during_the_handshake() {
     // The server labels the errors of a `getMore`, but not those of a handshake before it.

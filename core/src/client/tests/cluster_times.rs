@@ -1,7 +1,11 @@
 //! Tests of cluster times that servers refuse. A server must not make the others refuse commands.
 
 use super::*;
-use crate::{description::ServerType, operation::IGNORED_FOR, options::Monitoring};
+use crate::{
+    description::ServerType,
+    operation::{ClusterTime, IGNORED_FOR, SessionOptions, SessionUse},
+    options::Monitoring,
+};
 use bson::Timestamp;
 use std::time::Duration;
 
@@ -220,4 +224,59 @@ fn checks_neither_send_nor_keep_cluster_times() {
         assert!(!World::decoded(message).contains_key("$clusterTime"));
     }
     assert_eq!(sent_time(&world.begin_exchange(ping())), Some(10));
+}
+
+#[test]
+fn a_time_that_is_refused_in_a_session_is_dropped_from_the_client_as_well() {
+    let mut world = World::new(MONGOSES, mongos());
+    ping_on(&mut world, "a", &at(u32::MAX));
+    let session = world
+        .client
+        .start_session(world.now, &SessionOptions::default());
+    let session = session.expect("the client is open").id;
+    let in_session = |world: &mut World| {
+        let mut command = ping();
+        command.set_session(SessionUse::Explicit(session));
+        world.begin_exchange(command)
+    };
+    let mut exchange = loop {
+        let exchange = in_session(&mut world);
+        if exchange.facts().address.host() == "b" {
+            break exchange;
+        }
+        world.check_in(exchange, Outcome::Abandoned);
+    };
+    assert_eq!(sent_time(&exchange), Some(u32::MAX));
+    World::answer(&mut exchange, &refused());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the operation is tried again without a cluster time");
+    };
+    let exchange = world.exchange_of(start);
+    assert_eq!(sent_time(&exchange), None);
+    world.check_in(exchange, Outcome::Abandoned);
+    let exchange = in_session(&mut world);
+    assert_eq!(sent_time(&exchange), None);
+    world.check_in(exchange, Outcome::Abandoned);
+    assert_eq!(time_for(&mut world, "b"), None);
+}
+
+#[test]
+fn a_foreign_time_of_a_session_that_is_refused_leaves_that_of_the_client() {
+    let mut world = World::new("mongodb://a/", mongos());
+    ping_on(&mut world, "a", &at(7));
+    let session = world
+        .client
+        .start_session(world.now, &SessionOptions::default());
+    let session = session.expect("the client is open").id;
+    let foreign = at(u32::MAX);
+    let foreign = foreign.get_document("$clusterTime").expect("a time");
+    let foreign = ClusterTime::from_document(foreign).expect("a time");
+    world.client.advance_cluster_time(session, &foreign);
+    let mut command = ping();
+    command.set_session(SessionUse::Explicit(session));
+    let mut exchange = world.begin_exchange(command);
+    assert_eq!(sent_time(&exchange), Some(u32::MAX));
+    World::answer(&mut exchange, &refused());
+    world.check_in(exchange, Outcome::Completed);
+    assert_eq!(time_for(&mut world, "a"), Some(7));
 }

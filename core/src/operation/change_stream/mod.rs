@@ -5,6 +5,7 @@ mod resume;
 
 use super::{
     Abandoned, Cursor, CursorResources, Exchange, Program, SessionUse, Step,
+    batch::MAX_RESUME_TOKEN_BYTES,
     crud::{Position, ResumeToken, Watch},
 };
 use crate::{
@@ -156,6 +157,10 @@ impl ChangeStream {
         let Some(id) = id.map(RawDocument::to_owned) else {
             return Some(Err(self.failed(ErrorKind::MissingResumeToken.into())));
         };
+        if id.as_bytes().len() > MAX_RESUME_TOKEN_BYTES {
+            let error = Error::protocol("the resume token of an event is too long");
+            return Some(Err(self.failed(error)));
+        }
         let after_batch = self.cursor.post_batch_resume_token();
         let after_batch = after_batch.filter(|_| self.cursor.is_batch_empty());
         let token = after_batch.map_or(id, RawDocument::to_owned);

@@ -78,6 +78,10 @@ impl ChangeStream {
 
     /// Begins to resume: closes the old cursor if its server can be reached, and keeps the session.
     pub(super) fn resume(&mut self) -> Step<bool> {
+        // While the cursor still has its connection, so that it is given back after an error.
+        if let Err(error) = self.watch.command_at(self.position()) {
+            return self.fail(error);
+        }
         self.life = Life::Running;
         // The stream resumes before a split event of which it has only a part.
         self.fragments.clear();

@@ -1,5 +1,6 @@
 //! The events of change streams.
 
+use crate::bson::decode_document;
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -203,6 +204,6 @@ open_names! {
 impl From<ResumeToken> for Bson {
     /// Returns the document of the token, or null if the document is not valid BSON.
     fn from(token: ResumeToken) -> Self {
-        Document::try_from(token.0).map_or(Self::Null, Self::Document)
+        decode_document(&token.0).map_or(Self::Null, Self::Document)
     }
 }

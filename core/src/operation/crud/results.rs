@@ -5,7 +5,7 @@ use crate::{
     bson::{deserialize, integer},
     error::Error,
 };
-use bson::{Binary, Document, RawDocument};
+use bson::{Binary, Bson, Document, RawBsonRef, RawDocument};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The result of `create_index`.
@@ -63,9 +63,13 @@ pub struct DatabaseSpecification {
 
 /// Reads a number of any type, because some servers send a double.
 fn whole<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let value = bson::Bson::deserialize(deserializer)?;
-    let raw = bson::RawBson::try_from(value).ok();
-    let number = raw.and_then(|raw| integer(raw.as_raw_bson_ref()));
+    let value = Bson::deserialize(deserializer)?;
+    let number = match value {
+        Bson::Int32(number) => integer(RawBsonRef::Int32(number)),
+        Bson::Int64(number) => integer(RawBsonRef::Int64(number)),
+        Bson::Double(number) => integer(RawBsonRef::Double(number)),
+        _ => None,
+    };
     let number = number.and_then(|number| u64::try_from(number).ok());
     number.ok_or_else(|| serde::de::Error::custom("it is no whole number"))
 }

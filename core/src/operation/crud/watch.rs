@@ -2,7 +2,7 @@
 
 use super::{ChangeStreamOptions, CursorType, Defaults, ResumeToken, SharedNamespace, check_name};
 use crate::{
-    bson::DocumentWriter,
+    bson::{DocumentWriter, decode_document},
     error::Error,
     operation::{Command, CommandKind, CursorSettings},
     options::Place,
@@ -191,11 +191,15 @@ impl Watch {
             writer.tree_value("startAtOperationTime", &Bson::Timestamp(time))?;
         }
         writer.end();
-        let stage = RawDocument::from_bytes(&bytes).and_then(Document::try_from);
-        let stage = stage.map_err(|error| {
-            Error::argument(format!(
+        let stage = RawDocument::from_bytes(&bytes).map_err(|error| error.to_string());
+        let stage = stage.and_then(|raw| decode_document(raw).map_err(|error| error.to_string()));
+        let stage = stage.map_err(|error| match position {
+            Position::OfOptions | Position::At(_) => Error::argument(format!(
                 "the options of a change stream are not BSON: {error}"
-            ))
+            )),
+            Position::StartAfter(_) | Position::ResumeAfter(_) => {
+                Error::protocol(format!("the server's resume token is not BSON: {error}"))
+            }
         })?;
         Ok(bson::doc! { "$changeStream": stage })
     }

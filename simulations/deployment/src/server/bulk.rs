@@ -14,7 +14,7 @@ use crate::{
     store::{DeleteStatement, Environment, Namespace, Store, StoreError, UpdateStatement},
 };
 use bson::{Bson, Document, RawDocument, doc};
-use onionskin_core::time::Instant;
+use onionskin_core::{bson::decode_document, time::Instant};
 
 /// An operation of the command.
 enum Operation {
@@ -194,8 +194,8 @@ fn with_fields(reply: Reply, fields: Document) -> Result<Reply, Fault> {
         Body::Tree(document) => document,
         Body::Bytes(bytes) => {
             let raw = RawDocument::from_bytes(&bytes);
-            let document = raw.and_then(Document::try_from);
-            document.map_err(|error| bad_value(error.to_string()))?
+            let raw = raw.map_err(|error| bad_value(error.to_string()))?;
+            decode_document(raw).map_err(|error| bad_value(error.to_string()))?
         }
     };
     document.extend(fields);

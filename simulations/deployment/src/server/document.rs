@@ -1,37 +1,11 @@
 //! Conversion of received commands into documents of limited depth, and access to their fields.
 
-use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
-use onionskin_core::bson::MAX_DEPTH;
+use bson::{Bson, Document, RawDocument};
+use onionskin_core::bson::decode_document;
 
-/// Copies a document. Returns `None` if the document is malformed or nested deeper than
-/// [`MAX_DEPTH`].
+/// Copies a document. Returns `None` if the document is malformed or nested too deep.
 pub(super) fn owned(raw: &RawDocument) -> Option<Document> {
-    document(raw, MAX_DEPTH)
-}
-
-fn document(raw: &RawDocument, depth: usize) -> Option<Document> {
-    let depth = depth.checked_sub(1)?;
-    let mut tree = Document::new();
-    for element in raw {
-        let (key, value_) = element.ok()?;
-        tree.insert(key.as_str(), value(value_, depth)?);
-    }
-    Some(tree)
-}
-
-fn array(raw: &RawArray, depth: usize) -> Option<Vec<Bson>> {
-    let depth = depth.checked_sub(1)?;
-    raw.into_iter()
-        .map(|item| value(item.ok()?, depth))
-        .collect()
-}
-
-fn value(raw: RawBsonRef<'_>, depth: usize) -> Option<Bson> {
-    match raw {
-        RawBsonRef::Document(inner) => document(inner, depth).map(Bson::Document),
-        RawBsonRef::Array(inner) => array(inner, depth).map(Bson::Array),
-        other => other.try_into().ok(),
-    }
+    decode_document(raw).ok()
 }
 
 /// Returns an int32, an int64 or a double as an integer, without its fraction. Returns `None` for

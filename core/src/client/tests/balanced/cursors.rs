@@ -356,3 +356,42 @@ fn a_check_out_timeout_counts_connections_pinned_by_cursors_and_transactions() {
         assert!(text.contains(&expected), "{text}");
     }
 }
+
+#[test]
+fn a_stream_that_cannot_resume_gives_back_its_connection() {
+    use crate::operation::{
+        ChangeStream,
+        crud::{ChangeStreamOptions, Defaults, Watch},
+    };
+    let mut world = world();
+    let watch = Watch::deployment(
+        Vec::new(),
+        ChangeStreamOptions::default(),
+        Arc::new(Defaults::default()),
+    );
+    let mut exchange = world.begin_exchange(watch.command().expect("the options are valid"));
+    // The type of the token's field does not exist.
+    let mut token = rawdoc! { "_data": 1 }.into_bytes();
+    token[4] = 0x7b;
+    let token = RawDocumentBuf::from_bytes(token).expect("a frame");
+    let first = rawdoc! {
+        "ok": 1,
+        "cursor": { "id": 7_i64, "ns": "db.c", "firstBatch": [], "postBatchResumeToken": token },
+    };
+    World::answer(&mut exchange, &first);
+    let mut stream = ChangeStream::from_exchange(&mut exchange, watch).expect("a stream");
+    world.check_in(exchange, Outcome::Completed);
+    let Step::Run(more) = stream.start() else {
+        panic!("there is no event");
+    };
+    let lost = rawdoc! { "ok": 0, "code": 43 };
+    let AfterExchange::Done(Err(error)) = world.perform(more, &lost) else {
+        panic!("the cursor is lost");
+    };
+    assert!(matches!(stream.handle_error(error), Step::Done(Err(_))));
+    let Abandoned::Release(resources) = stream.abandon() else {
+        panic!("the stream has a connection");
+    };
+    release_resources(&mut world, resources);
+    assert_eq!(world.client.counts().in_use, 0);
+}
