@@ -50,6 +50,13 @@ impl Member {
                     return Err(fault(26, "ns not found"));
                 }
             }
+            "dropDatabase" if matches!(request.database.as_str(), "admin" | "config" | "local") => {
+                let text = format!(
+                    "Dropping the '{}' database is prohibited.",
+                    request.database
+                );
+                return Err(fault(20, text));
+            }
             "dropDatabase" => {
                 if store.drop_database(&request.database)? {
                     return Ok(doc! { "dropped": request.database.as_str() });

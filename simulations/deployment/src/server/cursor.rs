@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) namespace: String,
+    /// The number of the collection; 0 if the cursor has none, or survives its end.
+    pub(super) serial: u64,
     /// The session of the command that opened the cursor.
     pub(super) session: Option<SessionKey>,
     /// The number of the transaction that opened the cursor.

@@ -4,7 +4,7 @@ use super::{
     Member, commands,
     connection::Request,
     dispatch::{Answer, namespace},
-    document::truth,
+    document::{count_field, truth},
     fault::{Fault, bad_value, fault},
     reply::Reply,
 };
@@ -113,6 +113,7 @@ impl Member {
             sort: command.get_document("sort").ok().cloned(),
             hint: command.get("hint").cloned(),
             limit,
+            skip: count_field(command, "skip"),
             collation: super::read::collation(command),
             ..Find::default()
         };
@@ -198,7 +199,7 @@ fn selection(request: &Request) -> Result<(Document, u64), Fault> {
     let document = |from: &Document, key: &str| from.get_document(key).cloned().unwrap_or_default();
     Ok(match request.name.as_str() {
         "find" => {
-            let limit = super::document::count_field(command, "limit");
+            let limit = count_field(command, "limit");
             (document(command, "filter"), limit)
         }
         "aggregate" => {

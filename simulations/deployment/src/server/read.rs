@@ -60,6 +60,7 @@ impl Member {
         let single = truth(command.get("singleBatch"));
         let size = batch_size(command)?.unwrap_or(FIRST_BATCH);
         let cursor = Cursor {
+            serial: self.replica.store().serial_of(&collection),
             namespace: collection.to_string(),
             session: session_key(command),
             transaction: None,
@@ -113,7 +114,12 @@ impl Member {
             let query = Query::Aggregate(database.to_owned(), collection, pipeline, given);
             self.query(now, variables, query)?.documents()
         };
+        let place = full.split_once('.').unwrap_or_default();
         let cursor = Cursor {
+            serial: self
+                .replica
+                .store()
+                .serial_of(&Namespace::new(place.0, place.1)),
             namespace: full,
             session: session_key(command),
             transaction: None,
@@ -160,6 +166,7 @@ impl Member {
         };
         let cursor = Cursor {
             namespace,
+            serial: 0,
             session: session_key(&request.command),
             transaction: None,
             documents: entries.into_iter().map(Shared::new).collect(),
@@ -192,6 +199,10 @@ impl Member {
                 cursor.check_owner(id, session_key(command), number)?;
             }
         }
+        if self.is_collection_gone(id) {
+            self.cursors.remove(id);
+            return Err(fault(175, format!("collection dropped or renamed: {full}")));
+        }
         let awaits = self.cursors.get(id).is_some_and(Cursor::awaits);
         if count_field(command, "maxTimeMS") > 0 && !awaits {
             let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
@@ -212,6 +223,18 @@ impl Member {
             return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
         }
         self.next_batch(now, request)
+    }
+
+    /// True if the collection of a cursor was dropped or renamed after the cursor was opened.
+    fn is_collection_gone(&self, id: i64) -> bool {
+        self.cursors.get(id).is_some_and(|cursor| {
+            let (database, collection) = cursor.namespace.split_once('.').unwrap_or_default();
+            let now = self
+                .replica
+                .store()
+                .serial_of(&Namespace::new(database, collection));
+            cursor.serial != 0 && cursor.transaction.is_none() && cursor.serial != now
+        })
     }
 
     pub(super) fn next_batch(&mut self, now: Instant, request: &Request) -> Answer {

@@ -30,6 +30,12 @@ const MAX_COUNT: f64 = (1_u64 << 31) as f64;
 /// The largest length of `database.collection`, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 255;
 
+/// The names after `system.` of collections that users can write.
+const SYSTEM: [&str; 3] = ["js", "profile", "views"];
+
+/// The largest size of the name of a database, in bytes.
+const MAX_DATABASE_BYTES: usize = 63;
+
 /// Checks the options of a capped collection, and writes them as the server shows them: its numbers
 /// are 32-bit integers if they fit.
 fn check_bounds(options: &mut Document) -> Answer<()> {
@@ -113,6 +119,8 @@ impl Store {
                 Some(full) => options.insert("collation", full.specification().clone()),
             };
         }
+        self.check_view(namespace, &options)?;
+        self.check_case(&namespace.database)?;
         if let Some(existing) = self.collection(namespace) {
             if identical_documents(&existing.options, &options) {
                 return Ok(());
@@ -126,6 +134,21 @@ impl Store {
             serial: self.data.serial + 1,
         };
         self.commit(change)
+    }
+
+    /// Returns an error if there is a database whose name differs from this one only in case.
+    fn check_case(&self, database: &str) -> Answer<()> {
+        let mut names = self.data.databases.keys();
+        match names.find(|name| *name != database && name.eq_ignore_ascii_case(database)) {
+            None => Ok(()),
+            Some(name) => {
+                let text = format!(
+                    "db already exists with different case already have: [{name}] trying to \
+                     create [{database}]"
+                );
+                Err(StoreError::new(13297, text))
+            }
+        }
     }
 
     /// Changes the options of a collection, as `collMod` does.
@@ -172,6 +195,7 @@ impl Store {
         {
             after.remove("validator");
         }
+        self.check_view(namespace, &after)?;
         let change = Change::ModifyCollection {
             namespace: namespace.clone(),
             before,
@@ -277,6 +301,10 @@ impl Store {
         if !self.contains(from) {
             let text = format!("Source collection {from} does not exist");
             return Err(StoreError::new(26, text));
+        }
+        if self.collection(from).is_some_and(|c| c.view().is_some()) {
+            let text = format!("cannot rename view: {from}");
+            return Err(StoreError::new(166, text));
         }
         if self
             .collection(from)
@@ -454,12 +482,21 @@ pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
         collection,
     } = namespace;
     let bad = database.is_empty()
+        || database.len() > MAX_DATABASE_BYTES
         || database.contains(['.', '/', '\\', ' ', '"', '\0', '$'])
         || collection.is_empty()
         || collection.starts_with('.')
         || collection.ends_with('.')
         || collection.contains(['\0', '$'])
         || namespace.to_string().len() > MAX_NAMESPACE_BYTES;
+    let is_internal = matches!(database.as_str(), "admin" | "config" | "local");
+    let system = collection.strip_prefix("system.");
+    if system.is_some_and(|name| !is_internal && !SYSTEM.contains(&name))
+        && !collection.starts_with(time_series::BUCKETS)
+    {
+        let text = format!("Invalid system namespace: {namespace}");
+        return Err(StoreError::new(73, text));
+    }
     if collection.starts_with(time_series::BUCKETS) {
         let text = format!("this simulated server does not implement writes to {namespace}");
         return Err(StoreError::new(238, text));

@@ -81,10 +81,15 @@ impl Collection {
         self.ordered().map(|(_, document)| document)
     }
 
+    /// Returns the name of the collection that a view is on. Returns `None` if this is not a view.
+    pub(crate) fn view_on(&self) -> Option<&str> {
+        self.options.get_str("viewOn").ok()
+    }
+
     /// Returns the name of the collection that a view is on, and the view's pipeline. Returns
     /// `None` if this is not a view.
     pub(crate) fn view(&self) -> Option<(&str, Vec<Document>)> {
-        let on = self.options.get_str("viewOn").ok()?;
+        let on = self.view_on()?;
         let stages = self.options.get_array("pipeline").ok();
         let stages = stages
             .into_iter()

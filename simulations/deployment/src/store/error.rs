@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 104] = [
+const NAMES: [(i32, &str); 105] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -162,6 +162,7 @@ const NAMES: [(i32, &str); 104] = [
     (136, "CappedPositionLost"),
     (146, "ExceededMemoryLimit"),
     (161, "IncompatibleCollationVersion"),
+    (165, "ViewDepthLimitExceeded"),
     (166, "CommandNotSupportedOnView"),
     (167, "OptionNotSupportedOnView"),
     (168, "InvalidPipelineOperator"),

@@ -156,6 +156,13 @@ fn accumulators(spec: &Document) -> Answer<Vec<(&str, &str, &Bson)>> {
             let text = format!("The field '{name}' must specify one accumulator");
             return Err(StoreError::new(40238, text));
         }
+        if matches!(
+            operator.as_str(),
+            "$median" | "$percentile" | "$accumulator"
+        ) {
+            let text = format!("this simulated server does not implement {operator} in $group");
+            return Err(StoreError::new(238, text));
+        }
         if !ACCUMULATORS.contains(&operator.as_str()) {
             return Err(StoreError::new(
                 15952,

@@ -297,24 +297,26 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If no index has this name or key.
+    /// If no index has this name or key, or if the index is hidden.
     pub fn check_hint(&self, namespace: &Namespace, hint: &Bson) -> Answer<()> {
         // The indexes of a view are those of its collection, which are not looked up here.
         let collection = self.collection(namespace);
         let Some(collection) = collection.filter(|c| c.view().is_none()) else {
             return Ok(());
         };
+        let is_hidden = |index: &Index| index.specification.get("hidden").is_some_and(truthy);
+        let mut visible = collection.indexes.iter().filter(|index| !is_hidden(index));
         let exists = match hint {
             Bson::String(name) => {
                 name == "_id_"
                     || collection.is_clustered_by(name)
-                    || collection.indexes.iter().any(|index| index.name() == name)
+                    || visible.any(|index| index.name() == name)
             }
             Bson::Document(key) if key.is_empty() || key.contains_key("$natural") => true,
             Bson::Document(key) => {
                 let shown = generated_name(key);
                 shown == "_id_1"
-                    || collection.indexes.iter().any(|index| {
+                    || visible.any(|index| {
                         let own = index.specification.get_document("key");
                         own.is_ok_and(|own| generated_name(own) == shown)
                     })

@@ -5,6 +5,7 @@ use bson::{Bson, Document, doc};
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::matcher::Matcher;
+use super::operands::check_writes;
 use super::order::{display, type_name};
 use super::pipeline::{Answer, Run, pipeline};
 use super::projection::assign_within;
@@ -34,6 +35,9 @@ fn join(spec: &Document) -> Answer<Join<'_>> {
     spec.iter()
         .try_for_each(|(name, value)| check_argument(name, value))?;
     let stages = spec.get("pipeline").map(pipeline).transpose()?;
+    for stage in stages.iter().flatten() {
+        check_writes(stage, 51047, "$lookup")?;
+    }
     let variables = spec.get_document("let").ok();
     for (name, value) in variables.into_iter().flatten() {
         expression::check_variable_name(name)?;

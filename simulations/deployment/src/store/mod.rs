@@ -53,6 +53,7 @@ mod time_series;
 mod types;
 mod update;
 mod validation;
+mod views;
 mod watch;
 mod write;
 
@@ -170,7 +171,7 @@ impl Store {
     }
 
     /// Returns the serial number of a collection's creation, and 0 for one that does not exist.
-    fn serial_of(&self, namespace: &Namespace) -> u64 {
+    pub(crate) fn serial_of(&self, namespace: &Namespace) -> u64 {
         self.collection(namespace).map_or(0, |found| found.serial)
     }
 

@@ -186,6 +186,17 @@ pub(super) fn facets(operand: &Bson) -> Answer<Vec<(&str, Vec<Document>)>> {
     facets.collect()
 }
 
+/// Returns an error with this code if a stage of an inner pipeline of `outer` writes.
+pub(super) fn check_writes(stage: &Document, code: i32, outer: &str) -> Answer<()> {
+    match stage_name(stage)? {
+        name @ ("$out" | "$merge") => {
+            let text = format!("{name} is not allowed within a {outer}'s sub-pipeline");
+            Err(StoreError::new(code, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the expression of `$replaceRoot`.
 pub(super) fn new_root(operand: &Bson) -> Answer<&Bson> {
     let Bson::Document(options) = operand else {
@@ -218,6 +229,9 @@ pub(super) fn union(operand: &Bson) -> Answer<(&str, Vec<Document>)> {
     };
     check_fields("$unionWith", options, &["coll", "pipeline"])?;
     let stages = options.get("pipeline").map_or(Ok(vec![]), pipeline)?;
+    for stage in &stages {
+        check_writes(stage, 31441, "$unionWith")?;
+    }
     match options.get("coll") {
         Some(Bson::String(from)) if from.is_empty() => Err(no_name()),
         Some(Bson::String(from)) => Ok((from, stages)),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bson::{Bson, Document, doc};
 
+use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::index::Index;
@@ -66,6 +67,10 @@ pub(super) fn check(stage: &Document) -> Answer<()> {
         "$merge" => {
             check_on(options.get("on"))?;
             check_modes(options)
+        }
+        _ if options.contains_key("timeseries") => {
+            let text = "this simulated server does not implement the option 'timeseries' of $out";
+            Err(StoreError::new(238, text))
         }
         _ => Ok(()),
     }
@@ -201,6 +206,10 @@ impl Store {
         };
         self.refuse_time_series(&target, "$out and $merge")?;
         if out {
+            if self.collection(&target).is_some_and(Collection::is_capped) {
+                let text = format!("namespace '{target}' is capped so it can't be used for $out");
+                return Err(StoreError::new(17152, text));
+            }
             // An error must leave the old contents in place.
             return self.atomically(|store| {
                 let gone = store

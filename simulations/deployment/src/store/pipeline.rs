@@ -19,7 +19,7 @@ use super::{Store, size};
 pub(super) type Answer<T> = Result<T, StoreError>;
 
 /// The largest depth of nested pipelines and of views on views.
-const MAX_DEPTH: usize = 20;
+pub(super) const MAX_DEPTH: usize = 20;
 
 /// Applies the pipeline of an update to a document, and returns the result.
 pub(crate) fn transform(
@@ -277,7 +277,7 @@ impl Run<'_> {
 
     /// Returns the documents of a collection or view after some stages.
     pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
-        // Views can refer to each other in a circle, which the limit of the depth ends.
+        // A chain of views can be too long if each was made before the one that it is on.
         self.check_depth()?;
         let namespace = Namespace::new(self.database, name);
         let Some(collection) = self.store.collection(&namespace) else {

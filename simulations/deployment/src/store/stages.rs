@@ -40,11 +40,18 @@ pub(crate) const STAGES: &[&str] = &[
 
 /// The stages that a server has and the simulated server does not.
 const REFUSED: &[&str] = &[
+    "$currentOp",
     "$densify",
     "$fill",
     "$geoNear",
     "$graphLookup",
+    "$listCatalog",
+    "$listSampledQueries",
+    "$listSessions",
+    "$planCacheStats",
+    "$queryStats",
     "$setWindowFields",
+    "$shardedDataDistribution",
 ];
 
 const OF_UPDATES: &[&str] = &[

@@ -21,6 +21,7 @@ mod overload;
 mod protocol;
 mod random_commands;
 mod read_concern;
+mod refusals;
 mod schema;
 mod several_shards;
 mod sharded;

@@ -13,7 +13,8 @@ mod types;
 
 use super::{
     connection::Request,
-    fault::{Fault, fault},
+    document::integer,
+    fault::{Fault, bad_value, fault},
 };
 use bson::{Bson, Document};
 pub(super) use stream::check_change_stream;
@@ -160,12 +161,25 @@ pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
         return Err(fault(13, text));
     }
     check_api(request, Some(row))?;
+    check_limit(&request.command)?;
     let is_accepted = row.accepts(&request.command, release);
     debug_assert_eq!(is_accepted, row.check(request, release).is_ok());
     match is_accepted {
         true => Ok(()),
         false => row.check(request, release),
     }
+}
+
+/// Returns an error if the time limit of a command is no number, or out of range.
+fn check_limit(command: &Document) -> Result<(), Fault> {
+    let Some(limit) = command.get("maxTimeMS") else {
+        return Ok(());
+    };
+    if i32::try_from(integer(limit).unwrap_or(-1)).is_ok_and(|limit| limit >= 0) {
+        return Ok(());
+    }
+    let text = format!("{limit} value for maxTimeMS is out of range [0, 2147483647]");
+    Err(bad_value(text))
 }
 
 /// True for a field that every command has.

@@ -89,6 +89,7 @@ impl Member {
         let collection = command.get_str(&request.name).unwrap_or("$cmd.aggregate");
         let variables = command.get_document("let").ok().cloned();
         let mut cursor = Cursor {
+            serial: 0,
             namespace: format!("{}.{collection}", request.database),
             session: session_key(command),
             transaction: None,

@@ -94,7 +94,7 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
                 expression::check(value, 0)?;
                 nodes.push(Node::Expression(value.clone()));
             }
-            "$where" | "$text" => {
+            "$where" | "$text" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => {
                 let text = format!("this simulated server does not implement {name}");
                 return Err(StoreError::new(238, text));
             }
@@ -219,6 +219,11 @@ fn comparison(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
         "$bitsAllClear" => Predicate::Bits(Bits::AllClear, places(name, value)?),
         "$bitsAnySet" => Predicate::Bits(Bits::AnySet, places(name, value)?),
         "$bitsAnyClear" => Predicate::Bits(Bits::AnyClear, places(name, value)?),
+        "$geoWithin" | "$geoIntersects" | "$near" | "$nearSphere" | "$within" | "$maxDistance"
+        | "$minDistance" => {
+            let text = format!("this simulated server does not implement {name}");
+            return Err(StoreError::new(238, text));
+        }
         _ => return Err(StoreError::bad_value(format!("unknown operator: {name}"))),
     })
 }

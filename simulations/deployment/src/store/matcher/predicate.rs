@@ -288,7 +288,7 @@ fn ordered(
         return false;
     }
     let nan = |v: &Bson| number::is_number(v) && number::as_double(v).is_some_and(f64::is_nan);
-    if nan(value) != nan(wanted) {
+    if !extreme && nan(value) != nan(wanted) {
         return false;
     }
     accept(context.compare(value, wanted))

@@ -392,10 +392,16 @@ impl Operation {
 pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
     let mut fields: BTreeMap<&str, &Bson> = BTreeMap::new();
     for (path, value) in matcher.upsert_fields() {
-        if replacing && path != "_id" {
+        if replacing && path != "_id" && !path.starts_with("_id.") {
             continue;
         }
         path::check(path)?;
+        if path.starts_with("_id.") {
+            let text = format!(
+                "field at '_id' must be exactly specified, field at sub-path '{path}'found"
+            );
+            return Err(StoreError::new(111, text));
+        }
         let above = path.match_indices('.').map(|(end, _)| &path[..end]);
         if let Some(above) = above.into_iter().find(|above| fields.contains_key(above)) {
             let text = format!(

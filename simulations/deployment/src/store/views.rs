@@ -1,0 +1,54 @@
+//! The checks of a view's definition.
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+use super::expression::EvaluationContext;
+use super::pipeline::{MAX_DEPTH, Run, pipeline};
+use super::stages::{check, stage_name};
+use super::types::Namespace;
+use super::{Answer, Store};
+
+impl Store {
+    /// Returns an error if these are options of a view whose pipeline is malformed or writes, or
+    /// which depends on itself or on too many other views.
+    pub(super) fn check_view(&self, namespace: &Namespace, options: &Document) -> Answer<()> {
+        let Ok(on) = options.get_str("viewOn") else {
+            return Ok(());
+        };
+        let none = Bson::Array(Vec::new());
+        let stages = pipeline(options.get("pipeline").unwrap_or(&none))?;
+        check(&stages)?;
+        for stage in &stages {
+            if let name @ ("$out" | "$merge") = stage_name(stage)? {
+                let text = format!("The aggregation stage {name} cannot be used in a view");
+                return Err(StoreError::new(167, text));
+            }
+        }
+        // The operands are checked as the stages run, which have nothing to do without data.
+        let run = Run {
+            store: &Self::default(),
+            database: &namespace.database,
+            context: &EvaluationContext::default(),
+            depth: 0,
+        };
+        run.stages(Vec::new(), on, &stages)?;
+        self.check_dependencies(namespace, on)
+    }
+
+    fn check_dependencies<'a>(&'a self, namespace: &Namespace, mut on: &'a str) -> Answer<()> {
+        for _ in 0..MAX_DEPTH {
+            if on == namespace.collection {
+                let text = format!("View cycle detected: {namespace} depends on itself");
+                return Err(StoreError::new(5, text));
+            }
+            let place = Namespace::new(namespace.database.clone(), on);
+            match self.collection(&place).and_then(|found| found.view_on()) {
+                Some(next) => on = next,
+                None => return Ok(()),
+            }
+        }
+        let text = format!("View depth limit exceeded; maximum depth is {MAX_DEPTH}");
+        Err(StoreError::new(165, text))
+    }
+}
