@@ -140,7 +140,25 @@ impl Error {
         matches!(
             self.kind(),
             ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
-        ) || self.code() == Some(MAX_TIME_EXPIRED)
+        ) || self.has_code(MAX_TIME_EXPIRED)
+    }
+
+    /// True if a server's error has this code: that of a command, of a statement, or of a write
+    /// concern.
+    fn has_code(&self, code: i32) -> bool {
+        match self.kind() {
+            ErrorKind::InsertMany(all) => {
+                let mut concerns = all.write_concern_error.iter();
+                all.errors().iter().any(|error| error.code == code)
+                    || concerns.any(|error| error.code == code)
+                    || all.more_write_concern_errors.iter().any(|e| e.code == code)
+            }
+            ErrorKind::BulkWrite(all) => {
+                all.write_errors.values().any(|error| error.code == code)
+                    || all.write_concern_errors.iter().any(|e| e.code == code)
+            }
+            _ => self.code() == Some(code),
+        }
     }
 }
 

@@ -4,6 +4,40 @@ use super::*;
 use bson::rawdoc;
 
 #[test]
+fn a_time_limit_that_passed_in_a_statement_of_a_bulk_write_is_a_timeout() {
+    let error = |code: i32| WriteError {
+        code,
+        code_name: None,
+        message: String::new(),
+        details: None,
+    };
+    for (codes, is_timeout) in [(vec![11_000], false), (vec![11_000, 50], true)] {
+        let write_errors = codes.iter().copied().map(error).enumerate().collect();
+        let all = BulkWriteError {
+            write_errors,
+            ..BulkWriteError::default()
+        };
+        assert_eq!(
+            Error::new(ErrorKind::BulkWrite(all)).is_timeout(),
+            is_timeout
+        );
+        let errors: Vec<_> = codes
+            .iter()
+            .map(|code| rawdoc! { "index": 0, "code": *code, "errmsg": "" })
+            .map(|error| IndexedWriteError::from_document(&error))
+            .collect();
+        let all = InsertManyError {
+            write_errors: Some(errors),
+            ..InsertManyError::default()
+        };
+        assert_eq!(
+            Error::new(ErrorKind::InsertMany(all)).is_timeout(),
+            is_timeout
+        );
+    }
+}
+
+#[test]
 fn a_write_errors_code_precedes_that_of_a_write_concern_error() {
     let code = |reply: &bson::RawDocument| {
         let fault = InsertManyError::from_reply(reply)

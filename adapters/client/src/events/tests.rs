@@ -314,7 +314,7 @@ fn the_event_queue_counts_the_bytes_of_errors() {
                 name: "insert".into(),
                 database: "db".into(),
             }),
-            duration: std::time::Duration::ZERO,
+            duration: Duration::ZERO,
             failure: Some(failure.clone()),
         });
         delivery.publish(Event::new(Instant::from_nanos(number), kind));

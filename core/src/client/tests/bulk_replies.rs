@@ -194,3 +194,33 @@ fn a_cursor_whose_kill_cursors_was_not_sent_is_closed_in_the_background() {
         assert_eq!(matches!(left, Abandoned::Run(_)), !is_sent, "{left:?}");
     }
 }
+
+#[test]
+fn results_that_were_read_before_a_get_more_fails_are_kept() {
+    let mut world = World::new(URI, primary());
+    let mut runner = bulk_write(true);
+    let step = runner.start();
+    let exchange = next_exchange(&mut world, &mut runner, step);
+    let first = rawdoc! {
+        "ok": 1, "nErrors": 1, "nInserted": 2, "nMatched": 0, "nModified": 0, "nUpserted": 0,
+        "nDeleted": 0,
+        "cursor": {
+            "id": 5_i64, "ns": "admin.$cmd.bulkWrite",
+            "firstBatch": [{ "ok": 1, "idx": 0, "n": 1 }],
+        },
+    };
+    let step = answer(&mut world, &mut runner, exchange, &first);
+    let more = next_exchange(&mut world, &mut runner, step);
+    let refused = rawdoc! { "ok": 0, "code": 1, "errmsg": "no" };
+    let step = answer(&mut world, &mut runner, more, &refused);
+    let kill = next_exchange(&mut world, &mut runner, step);
+    let step = answer(&mut world, &mut runner, kill, &rawdoc! { "ok": 1 });
+    let Step::Done(Err(error)) = step else {
+        panic!("{step:?}");
+    };
+    let (failure, _) = failure(&error);
+    let Some(PartialBulkWriteResult::Verbose(result)) = &failure.partial_result else {
+        panic!("{failure:?}");
+    };
+    assert!(result.insert_results.contains_key(&0), "{result:?}");
+}

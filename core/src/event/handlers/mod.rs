@@ -5,7 +5,7 @@ pub mod cmap;
 pub mod command;
 pub mod sdam;
 
-use crate::{bson::decode_document, error::is_deeper};
+use crate::error::is_deeper;
 use bson::{Document, RawDocument};
 
 /// The maximum nesting depth of a document in an event. Converting a much deeper document to a tree
@@ -16,7 +16,7 @@ pub const MAX_DOCUMENT_DEPTH: usize = 200;
 /// [`MAX_DOCUMENT_DEPTH`].
 fn document(raw: &RawDocument) -> Document {
     let is_kept = is_deeper(raw, MAX_DOCUMENT_DEPTH).is_ok_and(|is_deeper| !is_deeper);
-    let document = is_kept.then(|| decode_document(raw).ok());
+    let document = is_kept.then(|| onionskin_bson::document_from_slice(raw.as_bytes()).ok());
     document.flatten().unwrap_or_default()
 }
 

@@ -130,6 +130,9 @@ pub fn update(
     defaults: &Defaults,
 ) -> Result<Command, Error> {
     modifications.check()?;
+    if multi && options.sort.is_some() {
+        return Err(Error::argument("an update of many documents has no order"));
+    }
     let mut command = begin_statements("update", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
@@ -297,6 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn an_update_of_many_documents_refuses_a_sort() {
+        for multi in [false, true] {
+            let command = update(
+                &SharedNamespace::new("d", "c").expect("names"),
+                &doc! {},
+                &doc! { "$set": { "a": 1 } }.into(),
+                multi,
+                &UpdateOptions::builder().sort(doc! { "a": 1 }).build(),
+                &Defaults::default(),
+            );
+            assert_eq!(command.is_err(), multi);
+        }
+    }
+
+    #[test]
     fn updates_require_operators_and_replacements_refuse_them() {
         let update_by = |modifications: UpdateModifications| {
             let namespace = SharedNamespace::new("d", "c").expect("names");
@@ -314,7 +332,9 @@ mod tests {
         assert!(update_by(doc! { "$set": { "a": 1 } }.into()).is_ok());
         assert!(update_by(vec![doc! { "$set": { "a": 1 } }].into()).is_ok());
         assert!(update_by(doc! { "a": 1 }.into()).is_err());
-        assert!(update_by(doc! { "$set": { "a": 1 }, "b": 1 }.into()).is_err());
+        assert!(update_by(doc! { "b": 1, "$set": { "a": 1 } }.into()).is_err());
+        // The server refuses the second field.
+        assert!(update_by(doc! { "$set": { "a": 1 }, "b": 1 }.into()).is_ok());
         assert!(update_by(doc! {}.into()).is_err());
         assert!(update_by(Vec::new().into()).is_err());
         assert!(encode_replacement(&doc! { "$set": { "a": 1 } }).is_err());

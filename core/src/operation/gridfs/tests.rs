@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     bson::deserialize,
-    error::{Argument, Error, ErrorKind, GridFsErrorKind, NetworkFault},
+    error::{
+        Argument, Error, ErrorKind, GridFsErrorKind, IndexedWriteError, InsertManyError,
+        NetworkFault,
+    },
     operation::{Abandoned, Program, Step, crud::Defaults},
 };
 use bson::{
@@ -229,4 +232,21 @@ fn the_chunks_of_a_dropped_upload_are_deleted_although_its_last_insert_fails() {
     let lost = Error::network(NetworkFault::Reset, "reset");
     assert!(matches!(upload.handle_error(lost), Step::Wait));
     assert!(matches!(upload.abandon(), Abandoned::Run(delete) if delete.name() == "delete"));
+}
+
+#[test]
+fn the_chunks_of_another_file_with_the_id_of_a_dropped_upload_are_kept() {
+    let mut upload = upload(4).expect("an upload");
+    upload.write(&[1; 9], new_id).expect("few chunks");
+    upload.send();
+    assert!(matches!(upload.handle_input(), Step::Run(insert) if insert.name() == "insert"));
+    upload.stop();
+    let taken = rawdoc! { "index": 0, "code": 11_000, "errmsg": "duplicate key" };
+    let taken = InsertManyError {
+        write_errors: Some(vec![IndexedWriteError::from_document(&taken)]),
+        ..InsertManyError::default()
+    };
+    let taken = Error::new(ErrorKind::InsertMany(taken));
+    assert!(matches!(upload.handle_error(taken), Step::Wait));
+    assert!(matches!(upload.abandon(), Abandoned::Nothing));
 }

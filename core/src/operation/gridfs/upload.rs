@@ -7,7 +7,7 @@ use super::{
     indexes::IndexSetup,
 };
 use crate::{
-    error::{Error, GridFsErrorKind},
+    error::{Error, ErrorKind, GridFsErrorKind},
     operation::{
         ABANDON_LIMIT, Abandoned, Command, CommandKind, DocumentList, Exchange, Portion, Program,
         Step,
@@ -338,14 +338,20 @@ impl Program for Upload {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<()> {
+        let stores_nothing = matches!(error.kind(), ErrorKind::InsertMany(all)
+            if all.written == 0 && !all.errors().is_empty());
         let error = error.of_one_write();
         match &mut self.stage {
             Stage::Indexes(setup) => {
                 let next = setup.handle_error(&self.bucket, error);
                 self.after_indexes(next)
             }
-            // `abandon` deletes the chunks of earlier commands.
-            Stage::Chunks if self.goal == Goal::Stop => Step::Wait,
+            // `abandon` deletes the chunks of earlier commands. If there are none, those with this
+            // id belong to another file.
+            Stage::Chunks if self.goal == Goal::Stop => {
+                self.has_sent &= self.stored_bytes > 0 || !stores_nothing;
+                Step::Wait
+            }
             Stage::Deleting => self.end(Err(Error::gridfs(GridFsErrorKind::AbortError {
                 original_error: None,
                 delete_error: error,

@@ -13,6 +13,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index_options;
 use super::matcher::Matcher;
+use super::names::check_name;
 use super::order::identical_documents;
 use super::types::Namespace;
 use super::validation::Validator;
@@ -26,15 +27,6 @@ const MAX_CAPPED_BYTES: f64 = (1_u64 << 50) as f64;
 
 /// The bound of the number of documents of a capped collection.
 const MAX_COUNT: f64 = (1_u64 << 31) as f64;
-
-/// The largest length of `database.collection`, in bytes.
-const MAX_NAMESPACE_BYTES: usize = 255;
-
-/// The names after `system.` of collections that users can write.
-const SYSTEM: [&str; 3] = ["js", "profile", "views"];
-
-/// The largest size of the name of a database, in bytes.
-const MAX_DATABASE_BYTES: usize = 63;
 
 /// Checks the options of a capped collection, and writes them as the server shows them: its numbers
 /// are 32-bit integers if they fit.
@@ -134,21 +126,6 @@ impl Store {
             serial: self.data.serial + 1,
         };
         self.commit(change)
-    }
-
-    /// Returns an error if there is a database whose name differs from this one only in case.
-    fn check_case(&self, database: &str) -> Answer<()> {
-        let mut names = self.data.databases.keys();
-        match names.find(|name| *name != database && name.eq_ignore_ascii_case(database)) {
-            None => Ok(()),
-            Some(name) => {
-                let text = format!(
-                    "db already exists with different case already have: [{name}] trying to \
-                     create [{database}]"
-                );
-                Err(StoreError::new(13297, text))
-            }
-        }
     }
 
     /// Changes the options of a collection, as `collMod` does.
@@ -474,40 +451,6 @@ fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     bytes
-}
-
-pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
-    let Namespace {
-        database,
-        collection,
-    } = namespace;
-    let bad = database.is_empty()
-        || database.len() > MAX_DATABASE_BYTES
-        || database.contains(['.', '/', '\\', ' ', '"', '\0', '$'])
-        || collection.is_empty()
-        || collection.starts_with('.')
-        || collection.ends_with('.')
-        || collection.contains(['\0', '$'])
-        || namespace.to_string().len() > MAX_NAMESPACE_BYTES;
-    let is_internal = matches!(database.as_str(), "admin" | "config" | "local");
-    let system = collection.strip_prefix("system.");
-    if system.is_some_and(|name| !is_internal && !SYSTEM.contains(&name))
-        && !collection.starts_with(time_series::BUCKETS)
-    {
-        let text = format!("Invalid system namespace: {namespace}");
-        return Err(StoreError::new(73, text));
-    }
-    if collection.starts_with(time_series::BUCKETS) {
-        let text = format!("this simulated server does not implement writes to {namespace}");
-        return Err(StoreError::new(238, text));
-    }
-    if bad {
-        return Err(StoreError::new(
-            73,
-            format!("Invalid namespace specified '{namespace}'"),
-        ));
-    }
-    Ok(())
 }
 
 pub(super) fn not_found(namespace: &Namespace) -> StoreError {

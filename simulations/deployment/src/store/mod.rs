@@ -28,6 +28,7 @@ mod keys;
 mod lookup;
 mod matcher;
 mod merge;
+mod names;
 mod number;
 mod operands;
 mod order;

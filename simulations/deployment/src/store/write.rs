@@ -45,7 +45,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<InsertResult> {
         self.check_writable(namespace)?;
-        super::catalog::check_name(namespace)?;
+        super::names::check_name(namespace)?;
         let mut result = InsertResult::default();
         for (index, document) in documents.into_iter().enumerate() {
             match self.insert_one(namespace, document, environment) {

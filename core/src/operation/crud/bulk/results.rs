@@ -96,6 +96,7 @@ impl<O> BulkWrite<O> {
             return Ok(());
         }
         let [n, modified_count] = counts(entry, ["n", "nModified"])?;
+        self.has_success = true;
         let results = &mut self.result;
         match self.kinds.get(index) {
             Some(Kind::Insert) => {

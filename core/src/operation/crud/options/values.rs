@@ -144,14 +144,20 @@ impl OptionValue for UpdateModifications {
 }
 
 impl UpdateModifications {
-    /// Fails if a document has no fields, or one that is not an operator: the server would take it
-    /// for a replacement. A pipeline must have a stage.
+    /// Fails if a document has no fields, or if its first one is not an operator: the server would
+    /// take it for a replacement. A pipeline must have a stage. The server checks the other fields
+    /// (Bulk Write, *Update vs. replace document validation*).
     pub(crate) fn check(&self) -> Result<(), Error> {
         let message = match self {
             Self::Document(document) if document.is_empty() => {
                 "an update without operators changes nothing"
             }
-            Self::Document(document) if document.keys().all(|key| key.starts_with('$')) => {
+            Self::Document(document)
+                if document
+                    .keys()
+                    .next()
+                    .is_some_and(|key| key.starts_with('$')) =>
+            {
                 return Ok(());
             }
             Self::Document(_) => {
