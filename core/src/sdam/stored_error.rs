@@ -1,4 +1,4 @@
-//! The form in which a server description stores the error that made the server Unknown.
+//! The form in which server descriptions and pools keep the error that made the server Unknown.
 
 use crate::error::{
     CommandError, Error, ErrorKind, InsertManyError, MAX_CAUSE_TEXT_BYTES, WriteConcernError,

@@ -141,8 +141,9 @@ pub(crate) struct Place {
     pub(crate) balancer: Option<String>,
     /// True if a client that does not say how many routers it uses connects to many.
     pub(crate) many_routers: bool,
-    /// True if a client that does not say how often it checks servers does so often. In real time
-    /// this makes it find a server again soon after a fail point.
+    /// True if clients check their servers twice a second, unless their options name another
+    /// interval. In real time, a client then soon finds a server again that a fail point has made
+    /// unknown.
     pub(crate) checks_often: bool,
     /// The options of each connection string.
     pub(crate) options: String,

@@ -81,7 +81,7 @@ pub(crate) async fn play<R: Host>(
 
 impl<R: Host> Stage<R> {
     async fn run(self: &Arc<Self>, file: &UnifiedFile, test: &Test) -> Result<(), String> {
-        // Other tests on this deployment may have left transactions, whose locks delay this one.
+        // An earlier test may have left a transaction open, whose locks would delay this test.
         if self.on_sockets && self.new.place.topology != Topology::Single {
             let admin = self.own.database("admin");
             let killed = admin.run_command(doc! { "killAllSessions": [] }).await;

@@ -78,7 +78,7 @@ impl ChangeStream {
 
     /// Begins to resume: closes the old cursor if its server can be reached, and keeps the session.
     pub(super) fn resume(&mut self) -> Step<bool> {
-        // While the cursor still has its connection, so that it is given back after an error.
+        // This error comes before the cursor ends, so that `abandon` gives back its connection.
         if let Err(error) = self.watch.command_at(self.position()) {
             return self.fail(error);
         }

@@ -333,7 +333,7 @@ mod tests {
         assert!(update_by(vec![doc! { "$set": { "a": 1 } }].into()).is_ok());
         assert!(update_by(doc! { "a": 1 }.into()).is_err());
         assert!(update_by(doc! { "b": 1, "$set": { "a": 1 } }.into()).is_err());
-        // The server refuses the second field.
+        // The server, not the driver, refuses a field `b` after an operator.
         assert!(update_by(doc! { "$set": { "a": 1 }, "b": 1 }.into()).is_ok());
         assert!(update_by(doc! {}.into()).is_err());
         assert!(update_by(Vec::new().into()).is_err());

@@ -10,6 +10,7 @@ use super::{
     reply::Reply,
     write::documents,
 };
+use crate::store::{Namespace, SYSTEM_DATABASES};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -50,7 +51,7 @@ impl Member {
                     return Err(fault(26, "ns not found"));
                 }
             }
-            "dropDatabase" if matches!(request.database.as_str(), "admin" | "config" | "local") => {
+            "dropDatabase" if SYSTEM_DATABASES.contains(&request.database.as_str()) => {
                 let text = format!(
                     "Dropping the '{}' database is prohibited.",
                     request.database
@@ -153,7 +154,7 @@ impl Member {
         let views = entries.iter().filter(is_view).count();
         let (mut objects, mut bytes, mut indexes) = (0, 0, 0);
         for name in entries.iter().filter_map(|e| e.get_str("name").ok()) {
-            let name = crate::store::Namespace::new(request.database.clone(), name);
+            let name = Namespace::new(request.database.clone(), name);
             let found = store.statistics(&name);
             objects += found.count;
             bytes += found.size_bytes;

@@ -13,14 +13,11 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index_options;
 use super::matcher::Matcher;
-use super::names::check_name;
+use super::names::{SYSTEM_DATABASES, check_name};
 use super::order::identical_documents;
 use super::types::Namespace;
 use super::validation::Validator;
 use super::{Answer, Store, time_series};
-
-/// The databases that each server has.
-const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 /// The bound of the size of a capped collection, in bytes.
 const MAX_CAPPED_BYTES: f64 = (1_u64 << 50) as f64;

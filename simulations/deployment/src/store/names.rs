@@ -4,6 +4,9 @@ use super::error::StoreError;
 use super::types::Namespace;
 use super::{Answer, Store, time_series};
 
+/// The databases that each server has.
+pub(crate) const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
+
 /// The largest length of `database.collection`, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 255;
 
@@ -43,7 +46,7 @@ pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
         || collection.ends_with('.')
         || collection.contains(['\0', '$'])
         || namespace.to_string().len() > MAX_NAMESPACE_BYTES;
-    let is_internal = matches!(database.as_str(), "admin" | "config" | "local");
+    let is_internal = SYSTEM_DATABASES.contains(&database.as_str());
     let system = collection.strip_prefix("system.");
     if system.is_some_and(|name| !is_internal && !SYSTEM.contains(&name))
         && !collection.starts_with(time_series::BUCKETS)

@@ -25,7 +25,7 @@ impl Store {
                 return Err(StoreError::new(167, text));
             }
         }
-        // The operands are checked as the stages run, which have nothing to do without data.
+        // Stages check their operands when they run. Here they run on no documents.
         let run = Run {
             store: &Self::default(),
             database: &namespace.database,

@@ -21,8 +21,8 @@ use std::{
 /// The time limit of PyMongo's calls.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The differences: a field of a command, and the reason. The field `*` stands for the number of
-/// commands.
+/// The differences that are expected, each with its reason: `COMMAND.FIELD` for a field that has
+/// another value, and `CALL.*` for a call that sends other commands.
 const DIFFERENCES: &[(&str, &str)] = &[
     (
         "aggregate.collation",
@@ -74,7 +74,7 @@ fn deployment() -> Embedded {
     Embedded::start(options).expect("it starts")
 }
 
-/// Records what a driver sends, which is given the connection string.
+/// Starts a deployment and gives `run` a connection string for it. Returns what the driver sent.
 fn recorded(run: impl FnOnce(&str)) -> Vec<Call> {
     let deployment = deployment();
     let recording = Recording::of(deployment.addresses()[0]);
@@ -123,7 +123,7 @@ fn uniform(value: &Bson, is_free: bool) -> Bson {
     }
 }
 
-/// Returns the fields in which two commands differ, with both values.
+/// Returns each field in which two commands differ, with a text that has both values.
 fn compare(ours: &Document, theirs: &Document) -> Vec<(String, String)> {
     let name = ours.keys().next().cloned().unwrap_or_default();
     let fields: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();

@@ -8,10 +8,10 @@ use std::{
     thread,
 };
 
-/// The commands of handshakes and of shutdowns, which belong to no call.
+/// Commands that a driver sends on its own, when it connects and when it closes.
 const IGNORED: [&str; 5] = ["hello", "isMaster", "ismaster", "endSessions", "buildInfo"];
 
-/// The operation code of OP_MSG.
+/// The `opCode` of OP_MSG messages in the header of the wire protocol.
 const OP_MSG: i32 = 2013;
 
 /// The commands that followed a `ping` with a comment, which is the name of a call.
@@ -21,7 +21,8 @@ pub(super) struct Call {
     pub(super) commands: Vec<Document>,
 }
 
-/// A proxy for one server. Its threads end with the connections that they carry.
+/// A proxy for one server. The thread that accepts connections lasts as long as the process, and
+/// the others as long as their connections.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) address: SocketAddr,
