@@ -11,7 +11,7 @@ import time
 
 import pymongo
 from pymongo import MongoClient, ReturnDocument, UpdateOne
-from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, NotPrimaryError, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 WRITES_BEFORE, WRITES_AFTER = 200, 200
@@ -66,13 +66,26 @@ def step_down(client, summary):
     log.drop()
     old = client.primary
     failures, acknowledged, stepped = [], [], threading.Event()
+    summary["sent_without_number"] = 0
+
+    def insert(number):
+        try:
+            log.insert_one({"_id": number})
+        except NotPrimaryError as error:
+            # PyMongo checks after the check-out whether its server is a primary. If the server has
+            # stepped down since the selection, PyMongo sends the write without a transaction number
+            # and does not retry it. Such a refusal has no label, and nothing was written.
+            if error.has_error_label("RetryableWriteError"):
+                raise
+            summary["sent_without_number"] += 1
+            log.insert_one({"_id": number})
 
     def write():
         for number in range(WRITES_BEFORE + WRITES_AFTER):
             if number == WRITES_BEFORE:
                 stepped.wait(10)
             try:
-                log.insert_one({"_id": number})
+                insert(number)
                 acknowledged.append(number)
             except PyMongoError as error:
                 failures.append(repr(error))
