@@ -1,6 +1,6 @@
 //! Facts that follow from the kind of an error.
 
-use super::{Error, ErrorKind, GridFsErrorKind, TlsFault, Wait, WriteFailure};
+use super::{Error, ErrorKind, GridFsErrorKind, TlsFault, Wait};
 use std::time::Duration;
 
 impl Error {
@@ -12,8 +12,8 @@ impl Error {
     /// These are the kind [`ErrorKind::Io`], a timeout while waiting for the network
     /// ([`Wait::is_network`]), TLS that broke ([`TlsFault::Broken`]),
     /// [`ErrorKind::ConnectionPoolCleared`], [`ErrorKind::Interrupted`],
-    /// [`ErrorKind::ServerSelection`] if its cause is a network error, and an upload to GridFS that
-    /// could not be aborted for one of these reasons.
+    /// [`ErrorKind::ServerSelection`] if its cause is a network error, and a bulk write that one of
+    /// these ended early or an upload to GridFS that could not be aborted because of one.
     ///
     /// ```
     /// use onionskin_core::error::{Error, ErrorKind, NetworkFault};
@@ -35,13 +35,15 @@ impl Error {
         }
     }
 
-    /// Returns the error of the `delete` if this is the error of an upload that could not be
-    /// aborted, and otherwise this error.
+    /// Returns the error that ended the operation. That is the error of the `delete` for an upload
+    /// that could not be aborted, the cause of a bulk write that ended early, and otherwise this
+    /// error.
     pub(super) fn innermost(&self) -> &Self {
         match self.kind() {
             ErrorKind::GridFs(GridFsErrorKind::AbortError { delete_error, .. }) => {
                 delete_error.innermost()
             }
+            ErrorKind::BulkWrite(_) => self.fields.cause.as_ref().map_or(self, Self::innermost),
             _ => self,
         }
     }
@@ -87,26 +89,11 @@ impl Error {
         self.fields.namespace.as_deref()
     }
 
-    /// True if a write failed because of a unique index: one of the write errors or the error of
-    /// the command has the code 11000 or an old code with the same meaning.
+    /// True if a write failed because of a unique index: one of the server's errors has the code
+    /// 11000 or an old code with the same meaning.
     #[must_use]
     pub fn is_duplicate_key(&self) -> bool {
-        match self.kind() {
-            ErrorKind::InsertMany(fault) => {
-                let mut errors = fault.errors().iter();
-                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::Write(fault) => {
-                matches!(fault, WriteFailure::WriteError(error)
-                    if DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::BulkWrite(fault) => {
-                let mut errors = fault.write_errors.values();
-                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::Command(fault) => DUPLICATE_KEY.contains(&fault.code),
-            _ => false,
-        }
+        DUPLICATE_KEY.iter().any(|&code| self.has_code(code))
     }
 
     /// True for the kinds [`ErrorKind::ConnectionPoolCleared`], which is the `PoolClearedError` of
@@ -130,9 +117,7 @@ impl Error {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         let error = self.innermost();
-        let ended_bulk_write = matches!(error.kind(), ErrorKind::BulkWrite(_));
-        let cause = error.fields.cause.as_ref().filter(|_| ended_bulk_write);
-        error.waited().is_some() || error.is_deadline() || cause.is_some_and(Self::is_timeout)
+        error.waited().is_some() || error.is_deadline() || self.has_code(MAX_TIME_EXPIRED)
     }
 
     /// True if a deadline passed other than that of server selection.
@@ -143,8 +128,8 @@ impl Error {
         ) || self.has_code(MAX_TIME_EXPIRED)
     }
 
-    /// True if a server's error has this code: that of a command, of a statement, or of a write
-    /// concern.
+    /// True if a server's error has this code: that of a command, of a statement, of a write
+    /// concern, or the one that ended a bulk write early.
     fn has_code(&self, code: i32) -> bool {
         match self.kind() {
             ErrorKind::InsertMany(all) => {
@@ -156,6 +141,7 @@ impl Error {
             ErrorKind::BulkWrite(all) => {
                 all.write_errors.values().any(|error| error.code == code)
                     || all.write_concern_errors.iter().any(|e| e.code == code)
+                    || self.code() == Some(code)
             }
             _ => self.code() == Some(code),
         }

@@ -323,8 +323,9 @@ impl Error {
 
     /// Returns the server's numeric error code, for example 18 for a refused login. `None` for a
     /// reply without a code, and for every kind other than [`ErrorKind::Command`],
-    /// [`ErrorKind::Write`], [`ErrorKind::InsertMany`], [`ErrorKind::Authentication`], and
-    /// [`GridFsErrorKind::AbortError`], which has the code of its command.
+    /// [`ErrorKind::Write`], [`ErrorKind::InsertMany`], [`ErrorKind::Authentication`],
+    /// [`GridFsErrorKind::AbortError`], which has the code of its command, and
+    /// [`ErrorKind::BulkWrite`], which has the code of the error that ended it early.
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key, or else the code of the write concern error. Server discovery does not use

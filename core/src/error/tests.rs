@@ -199,3 +199,37 @@ fn a_duplicate_key_is_recognized_in_each_kind_of_reply() {
     assert!(command(11_000).is_duplicate_key());
     assert!(!command(91).is_duplicate_key());
 }
+
+#[test]
+fn a_bulk_write_that_ended_early_has_the_facts_of_the_error_that_ended_it() {
+    let message = "x".to_owned();
+    let ended_by = |cause: &Error| {
+        let error = WriteError {
+            code: 121,
+            code_name: None,
+            message: String::new(),
+            details: None,
+        };
+        let all = BulkWriteError {
+            write_errors: [(0, error)].into(),
+            ..BulkWriteError::default()
+        };
+        Error::new(ErrorKind::BulkWrite(all)).with_cause(cause.clone())
+    };
+    let command = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 11_000 });
+    for cause in [
+        Error::network(NetworkFault::Reset, "x"),
+        Error::timeout(Wait::Selection, "x"),
+        Error::new(ErrorKind::ConnectionPoolCleared { message }),
+        Error::new(ErrorKind::Command(command)),
+    ] {
+        let facts = |error: &Error| {
+            (
+                [error.is_network(), error.is_server_selection()],
+                [error.is_pool_cleared(), error.is_timeout()],
+                (error.is_duplicate_key(), error.code()),
+            )
+        };
+        assert_eq!(facts(&ended_by(&cause)), facts(&cause), "{cause:?}");
+    }
+}
