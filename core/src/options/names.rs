@@ -60,6 +60,74 @@ macro_rules! names {
     )*};
 }
 
+/// Declares enums of names, to which servers can add others. The last variant has any other name.
+macro_rules! open_names {
+    ($(
+        $(#[$about:meta])*
+        $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+            /// Another name, which the driver does not know.
+            Other(String),
+        }
+
+        impl $name {
+            /// Returns the name that servers use.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)*
+                    Self::Other(name) => name,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(name: String) -> Self {
+                match name.as_str() {
+                    $($text => Self::$variant,)*
+                    _ => Self::Other(name),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                String::deserialize(deserializer).map(Self::from)
+            }
+        }
+
+        impl $crate::options::OptionValue for $name {
+            fn write(
+                &self,
+                key: &str,
+                body: &mut $crate::bson::DocumentWriter<'_>,
+            ) -> Result<(), $crate::error::Error> {
+                body.str(key, self.as_str());
+                Ok(())
+            }
+        }
+    )*};
+}
+
 /// Implements `FromStr` for a type with the functions `name` and `from_name`, and the list `ALL`.
 macro_rules! parsed {
     ($name:ident) => {
@@ -142,4 +210,4 @@ macro_rules! numbers {
     )*};
 }
 
-pub(crate) use {names, numbers, parsed};
+pub(crate) use {names, numbers, open_names, parsed};

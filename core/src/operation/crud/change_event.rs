@@ -1,8 +1,8 @@
 //! The events of change streams.
 
-use crate::bson::decode_document;
+use crate::{bson::decode_document, options::open_names};
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The position of an event in a change stream, after which another stream can resume. Its content
 /// has no meaning for applications. It can be stored as BSON.
@@ -117,55 +117,6 @@ pub struct ChangeNamespace {
     /// The name of the collection; `None` for a database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coll: Option<String>,
-}
-
-/// Declares an enum of names, to which servers can add others.
-macro_rules! open_names {
-    ($(
-        $(#[$about:meta])*
-        $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }
-    )*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-            /// Another kind, which the driver does not know.
-            Other(String),
-        }
-
-        impl $name {
-            /// Returns the name that servers use.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Self::$variant => $text,)*
-                    Self::Other(name) => name,
-                }
-            }
-        }
-
-        impl From<String> for $name {
-            fn from(name: String) -> Self {
-                match name.as_str() {
-                    $($text => Self::$variant,)*
-                    _ => Self::Other(name),
-                }
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer).map(Self::from)
-            }
-        }
-    )*};
 }
 
 open_names! {

@@ -4,6 +4,7 @@ use super::{CreateCollectionOptions, IndexModel, stored};
 use crate::{
     bson::{deserialize, integer},
     error::Error,
+    options::open_names,
 };
 use bson::{Binary, Bson, Document, RawBsonRef, RawDocument};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -74,18 +75,16 @@ fn whole<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Er
     number.ok_or_else(|| serde::de::Error::custom("it is no whole number"))
 }
 
-/// The kind of a collection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum CollectionType {
-    /// A view.
-    View,
-    /// A collection.
-    Collection,
-    /// A time series.
-    #[serde(rename = "timeseries")]
-    Timeseries,
+open_names! {
+    /// The kind of a collection.
+    CollectionType {
+        /// A view.
+        View = "view",
+        /// A collection.
+        Collection = "collection",
+        /// A time series.
+        Timeseries = "timeseries",
+    }
 }
 
 /// The facts that a server has about a collection beside its options.

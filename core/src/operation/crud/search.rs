@@ -8,6 +8,7 @@ use crate::{
     bson::DocumentWriter,
     error::Error,
     operation::{Command, CommandKind, ReadConcernUse},
+    options::open_names,
 };
 use bson::{Document, RawDocument, doc};
 use serde::{Deserialize, Serialize};
@@ -78,42 +79,13 @@ impl SearchIndexModel {
     }
 }
 
-/// The type of a search index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-#[non_exhaustive]
-pub enum SearchIndexType {
-    /// An index for the stage `$search`.
-    Search,
-    /// An index for the stage `$vectorSearch`.
-    VectorSearch,
-    /// Another type, which is sent as it is.
-    Other(String),
-}
-
-impl SearchIndexType {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Search => "search",
-            Self::VectorSearch => "vectorSearch",
-            Self::Other(name) => name,
-        }
-    }
-}
-
-impl From<String> for SearchIndexType {
-    fn from(name: String) -> Self {
-        match name.as_str() {
-            "search" => Self::Search,
-            "vectorSearch" => Self::VectorSearch,
-            _ => Self::Other(name),
-        }
-    }
-}
-
-impl From<SearchIndexType> for String {
-    fn from(index_type: SearchIndexType) -> Self {
-        index_type.as_str().to_owned()
+open_names! {
+    /// The type of a search index.
+    SearchIndexType {
+        /// An index for the stage `$search`.
+        Search = "search",
+        /// An index for the stage `$vectorSearch`.
+        VectorSearch = "vectorSearch",
     }
 }
 

@@ -93,6 +93,23 @@ mod tests {
     }
 
     #[test]
+    fn names_of_later_servers_are_read() {
+        let stored = doc! {
+            "name": "events", "type": "queue",
+            "options": {
+                "validationAction": "repair", "validationLevel": "some",
+                "timeseries": { "timeField": "t", "granularity": "years" },
+            },
+        };
+        let found: CollectionSpecification =
+            deserialize_from_document(stored.clone()).expect("one");
+        let written = bson::serialize_to_document(&found).expect("a document");
+        for name in ["type", "options"] {
+            assert_eq!(written.get(name), stored.get(name), "{name}");
+        }
+    }
+
+    #[test]
     fn an_option_of_a_wrong_type_is_an_error() {
         for (name, value) in [
             ("unique", bson::Bson::from("yes")),

@@ -3,14 +3,14 @@
 use crate::{
     bson::DocumentWriter,
     error::Error,
-    options::{OptionValue, Place, names, numbers, options},
+    options::{OptionValue, Place, numbers, open_names, options},
     time::whole_seconds,
 };
 use bson::{Document, doc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
-names! {
+open_names! {
     /// The documents that a server validates (`validationLevel`).
     ValidationLevel {
         /// No documents.
@@ -27,6 +27,8 @@ names! {
         Error = "error",
         /// Writes a warning into its log.
         Warn = "warn",
+        /// Refuses the write, and writes a warning into its log. From server 8.1 on.
+        ErrorAndLog = "errorAndLog",
     }
 
     /// The precision of a time series (`granularity`).
