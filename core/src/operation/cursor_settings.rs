@@ -118,6 +118,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::crud::RunCursorCommandOptions;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -162,5 +163,25 @@ mod tests {
             waiting.check(Some(Duration::ZERO), false).is_ok(),
             "no limit"
         );
+    }
+
+    #[test]
+    fn a_cursor_command_has_either_a_time_limit_or_a_max_time_unless_it_awaits() {
+        // RUN-41.
+        for (cursor_type, limited, is_valid) in [
+            (None, false, true),
+            (None, true, false),
+            (Some(CursorType::Tailable), true, false),
+            (Some(CursorType::TailableAwait), true, true),
+        ] {
+            let options = RunCursorCommandOptions {
+                cursor_type,
+                max_time: Some(SECOND / 2),
+                timeout: limited.then_some(SECOND),
+                ..RunCursorCommandOptions::default()
+            };
+            let settings = options.cursor_settings();
+            assert_eq!(settings.is_ok(), is_valid, "{cursor_type:?} {limited}");
+        }
     }
 }

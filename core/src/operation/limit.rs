@@ -28,14 +28,19 @@ impl Operation {
     }
 
     /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
-    /// round trip time of the server (SEL-59). Without a deadline, for a cursor that is limited
-    /// per iteration, and for mongocryptd, there is none. In a `getMore` it is the time that the
-    /// cursor awaits new documents, if that is shorter.
+    /// round trip time of the server (SEL-59). For a cursor that is limited per iteration, for
+    /// mongocryptd, and with a time limit of zero, there is none. In a `getMore` it is the time
+    /// that the cursor awaits new documents, if that is shorter. A command without any time limit
+    /// keeps the `maxTimeMS` of its options.
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.
     pub(super) fn limit_time(&mut self, now: Instant, is_cryptd: bool) -> Result<(), Error> {
         let Some(deadline) = self.deadline else {
+            // Any time limit, also that of zero, replaces the older one.
+            if self.request.timeout.is_some() && !self.is_get_more() {
+                self.request.max_time_ms = None;
+            }
             return Ok(());
         };
         let left = deadline.saturating_since(now);
@@ -138,6 +143,27 @@ mod tests {
             let limited = operation.limit_time(Instant::ZERO, false);
             limited.expect("there is time for a round trip");
             assert_eq!(operation.request.max_time_ms, Some(expected), "{wait}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_of_zero_replaces_the_max_time_but_not_how_long_a_cursor_awaits() {
+        for (limit, name, expected) in [
+            (None, "find", Some(7)),
+            (Some(Duration::ZERO), "find", None),
+            (Some(Duration::ZERO), "getMore", Some(7)),
+        ] {
+            let kind = match name {
+                "find" => CommandKind::Read,
+                _ => CommandKind::CursorFollowUp,
+            };
+            let mut command = Command::new(name, "db", kind);
+            command.set_timeout(limit);
+            command.set_max_time(Some(Duration::from_millis(7)));
+            let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+            let limited = operation.limit_time(Instant::ZERO, false);
+            limited.expect("there is no deadline");
+            assert_eq!(operation.request.max_time_ms, expected, "{limit:?} {name}");
         }
     }
 }

@@ -207,9 +207,9 @@ impl<R: Runtime, S> RunCursorCommand<'_, R, S> {
         let criteria = options.selection_criteria.as_ref();
         let opener = OpenCursor::new(self.client(), self.database.shared_name());
         let command = prepare(self.database, &self.command, criteria, options.timeout);
-        let command = command.map(|mut command| {
-            command.set_cursor(options.into());
-            command
+        let command = command.and_then(|mut command| {
+            command.set_cursor(options.cursor_settings()?);
+            Ok(command)
         });
         (command, opener)
     }

@@ -49,6 +49,7 @@ pub use writes::{
 };
 
 use crate::{
+    error::Error,
     operation::{Command, CursorSettings, gridfs::GridFsBucketOptions},
     options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
@@ -96,17 +97,27 @@ defaults!(CollectionOptions);
 defaults!(DatabaseOptions);
 defaults!(GridFsBucketOptions);
 
-impl From<&RunCursorCommandOptions> for CursorSettings {
-    /// The `maxTimeMS` is that of each `getMore` (RUN-33).
-    fn from(options: &RunCursorCommandOptions) -> Self {
-        Self {
-            batch_size: options.batch_size,
-            max_await_time: options.max_time,
-            comment: options.comment.clone(),
-            cursor_type: options.cursor_type,
-            timeout_mode: options.timeout_mode,
-            limit: None,
+impl RunCursorCommandOptions {
+    /// Returns the settings of the cursor. The `maxTimeMS` is that of each `getMore` (RUN-33).
+    ///
+    /// Fails if a `maxTimeMS` is set beside a time limit (RUN-41), except for a cursor that awaits
+    /// new documents.
+    pub fn cursor_settings(&self) -> Result<CursorSettings, Error> {
+        let awaits = self.cursor_type == Some(CursorType::TailableAwait);
+        if self.max_time.is_some() && self.timeout.is_some() && !awaits {
+            return Err(Error::argument(
+                "maxTimeMS of each getMore cannot be set beside timeoutMS, except for a cursor of \
+                 the type tailableAwait; set only one of them",
+            ));
         }
+        Ok(CursorSettings {
+            batch_size: self.batch_size,
+            max_await_time: self.max_time,
+            comment: self.comment.clone(),
+            cursor_type: self.cursor_type,
+            timeout_mode: self.timeout_mode,
+            limit: None,
+        })
     }
 }
 

@@ -106,8 +106,9 @@ options! { ($)
         /// for it.
         cursor_type: CursorType => Kept "cursorType",
         /// Sets the `maxTimeMS` of each `getMore`, in whole milliseconds: how long the server waits
-        /// for new documents, for a cursor of the type `TailableAwait`. Setting it beside a
-        /// `timeout` is not supported.
+        /// for new documents, for a cursor of the type `TailableAwait`. For other cursors the call
+        /// fails if a `timeout` is set as well, and a time limit of the handle or the client is not
+        /// supported beside it.
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets how the server is selected. Default: the primary.
         selection_criteria: SelectionCriteria => Kept "readPreference" (into),
