@@ -136,6 +136,7 @@ impl Sdam {
             self.out.warn_of_no_servers(NoServersCause::LastRemoved);
         }
         self.start_monitors(now, &update.added, true);
+        self.note_named_primary(id, update.subject.new.primary.as_ref());
         if !update.subject.new.server_type.is_available() {
             self.with_monitor(id, |monitor, _| monitor.restart_average());
         }
@@ -263,6 +264,7 @@ impl Sdam {
                 continue;
             };
             self.leave_strangers(now, id);
+            self.note_named_primary(id, None);
             if let Some(server) = self.servers.remove(&id) {
                 let message = "the server was removed from the topology".to_owned();
                 let cause = Error::new(ErrorKind::Discovery { message });

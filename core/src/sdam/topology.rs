@@ -25,7 +25,11 @@ const MIN_SERVER_RELEASE: &str = "4.2";
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
-    rules: Rules,
+    /// The seeds, or the hosts of the last SRV lookup.
+    seeds: BTreeSet<Address>,
+    /// True if the client was configured with exactly one seed, and no SRV lookup found more.
+    single_seed: bool,
+    possible_primary: bool,
     /// The server that reported `maxElectionId` and `maxSetVersion`; `None` if both are null.
     newest_election: Option<Address>,
 }
@@ -35,10 +39,9 @@ impl Topology {
     pub(super) fn new(options: &SdamOptions) -> Self {
         Self {
             description: Arc::new(TopologyDescription::unknown(options.topology_id)),
-            rules: Rules {
-                single_seed: options.seeds.len() == 1,
-                possible_primary: options.possible_primary || options.scanning.is_some(),
-            },
+            seeds: options.seeds.iter().cloned().collect(),
+            single_seed: options.seeds.len() == 1,
+            possible_primary: options.possible_primary || options.scanning.is_some(),
             newest_election: None,
         }
     }
@@ -74,7 +77,12 @@ impl Topology {
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let maxima = (description.max_election_id, description.max_set_version);
-        let update = apply(description, self.rules, previous, Arc::new(new));
+        let rules = Rules {
+            seeds: &self.seeds,
+            single_seed: self.single_seed,
+            possible_primary: self.possible_primary,
+        };
+        let update = apply(description, rules, previous, Arc::new(new));
         if maxima != (description.max_election_id, description.max_set_version) {
             self.newest_election = Some(update.subject.new.address.clone());
         }
@@ -107,7 +115,8 @@ impl Topology {
             return (added, removed);
         }
         // A standalone becomes the only server of the topology only if it is the only host.
-        self.rules.single_seed &= hosts.len() == 1;
+        self.single_seed &= hosts.len() == 1;
+        self.seeds = hosts.iter().cloned().collect();
         let description = Arc::make_mut(&mut self.description);
         for address in &removed {
             description.servers.remove(address);

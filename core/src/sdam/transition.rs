@@ -10,16 +10,18 @@ use crate::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
+    hello::MAX_MEMBERS,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-/// The number of servers that a topology has at most. Further hosts of a seed list are ignored.
+/// The number of servers that DNS and replies can bring into a topology at most. Further hosts of
+/// an SRV answer are ignored.
 pub const MAX_SERVERS: usize = 256;
 
-/// The number of servers in a topology at which replies add no more servers. While no primary is
-/// known, the lists of members remove no server, so a hostile member could otherwise name new
-/// servers without end. A replica set has at most 50 members; the bound leaves room for as many
-/// that have left it.
+/// The number of servers in a topology at which replies add no more servers, if it has at most half
+/// as many seeds. While no primary is known, the lists of members remove no server, so a hostile
+/// member could otherwise name new servers without end. A replica set has at most 50 members; the
+/// bound leaves room for as many that have left it.
 pub const MAX_NAMED_SERVERS: usize = 100;
 
 /// A server description before and after a step.
@@ -51,9 +53,11 @@ impl Update {
     }
 }
 
-/// The options that transitions depend on.
+/// The facts that transitions depend on beside the descriptions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct Rules<'a> {
+    /// The seeds, which stay in a full topology.
+    pub(super) seeds: &'a BTreeSet<Address>,
     /// True if the client was configured with exactly one seed.
     pub(super) single_seed: bool,
     /// True if an Unknown server that a member names as primary becomes `PossiblePrimary`.
@@ -63,7 +67,7 @@ pub(super) struct Rules {
 /// Replaces the server description `previous` by `new` and carries out the transition of table A.4.
 pub(super) fn apply(
     topology: &mut TopologyDescription,
-    rules: Rules,
+    rules: Rules<'_>,
     previous: Arc<ServerDescription>,
     new: Arc<ServerDescription>,
 ) -> Update {
@@ -95,7 +99,7 @@ pub(super) fn apply(
 /// The replacement of one server description under way, with the changes so far.
 struct Step<'a> {
     topology: &'a mut TopologyDescription,
-    rules: Rules,
+    rules: Rules<'a>,
     address: Address,
     new: Arc<ServerDescription>,
     invalidated: Vec<Change>,
@@ -311,19 +315,44 @@ impl Step<'_> {
         self.new.me.as_ref().is_some_and(|me| *me != self.address)
     }
 
-    /// Adds the servers in the lists of the new description, up to [`MAX_NAMED_SERVERS`] in total.
+    /// Adds the servers in the lists of the new description: [`MAX_MEMBERS`] at most, and up to
+    /// [`MAX_NAMED_SERVERS`] in total. In a full topology, a new server takes the place of one that
+    /// [nobody names](Self::nameless) any more.
     fn add_members(&mut self) {
         let new = Arc::clone(&self.new);
-        for address in new.members() {
-            if self.topology.servers.len() >= MAX_NAMED_SERVERS {
-                return;
+        let most = MAX_NAMED_SERVERS.max(self.rules.seeds.len() + MAX_MEMBERS);
+        let mut nameless = None;
+        for address in new.members().take(MAX_MEMBERS) {
+            if self.topology.servers.contains_key(address) {
+                continue;
             }
-            if !self.topology.servers.contains_key(address) {
-                let unknown = Arc::new(ServerDescription::unknown(address.clone()));
-                self.topology.servers.insert(address.clone(), unknown);
-                self.added.push(address.clone());
+            if self.topology.servers.len() >= most {
+                let nameless = nameless.get_or_insert_with(|| self.nameless());
+                let Some(forgotten) = nameless.pop() else {
+                    return;
+                };
+                self.topology.servers.remove(&forgotten);
+                self.removed.push(forgotten);
+            }
+            let unknown = Arc::new(ServerDescription::unknown(address.clone()));
+            self.topology.servers.insert(address.clone(), unknown);
+            self.added.push(address.clone());
+        }
+    }
+
+    /// Returns the Unknown servers that are no seeds and are in no member's lists. Otherwise one
+    /// member could fill the topology with servers that do not exist, and keep the true ones out.
+    fn nameless(&self) -> Vec<Address> {
+        let servers = self.topology.servers.values();
+        let lists = servers.flat_map(|server| server.members().take(MAX_MEMBERS));
+        let named: BTreeSet<&Address> = lists.chain(self.rules.seeds).collect();
+        let mut nameless = Vec::new();
+        for (address, server) in &self.topology.servers {
+            if !server.server_type.is_available() && !named.contains(address) {
+                nameless.push(address.clone());
             }
         }
+        nameless
     }
 
     /// Makes the server that this member names as primary a `PossiblePrimary`, if that server is

@@ -4,10 +4,17 @@
 //! be checked at once, and again and again while operations wait. So only a few such checks run at
 //! one time, and the other servers wait for their turn. Seeds, and servers that answered before,
 //! need no turn.
+//!
+//! The server that a member names as the primary need not wait for all others, because its lists
+//! end the search. Each second turn is for such a server. Members that name different primaries
+//! take turns as well, so that one of them cannot push the primary of another back.
 
 use super::{Sdam, effects::Effects, timers::Timer};
-use crate::{description::ServerId, time::Instant};
-use std::collections::{BTreeMap, VecDeque};
+use crate::{address::Address, description::ServerId, time::Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
 
 /// The number of checks that run at one time on servers that a reply named and that never answered.
 /// Not an option. A replica set has at most 50 members, and mostly fewer than eight.
@@ -31,6 +38,12 @@ pub(super) struct Turns {
     /// The servers that wait, in their order. Those that were forgotten are skipped.
     queue: VecDeque<ServerId>,
     taken: usize,
+    /// For each member that names a primary, this primary.
+    primaries: BTreeMap<ServerId, ServerId>,
+    /// The member whose primary had its turn last.
+    last_member: Option<ServerId>,
+    /// True if the last turn was for a server that a member names as the primary.
+    was_primary: bool,
 }
 
 impl Turns {
@@ -69,14 +82,40 @@ impl Turns {
             return None;
         }
         self.taken -= 1;
+        let primary = match self.was_primary {
+            true => None,
+            false => self.next_primary(),
+        };
+        self.was_primary = primary.is_some();
+        let next = primary.or_else(|| self.next_in_queue())?;
+        self.strangers.insert(next, Turn::Taken);
+        self.taken += 1;
+        Some(next)
+    }
+
+    fn is_queued(&self, id: ServerId) -> bool {
+        self.strangers.get(&id) == Some(&Turn::Queued)
+    }
+
+    fn next_in_queue(&mut self) -> Option<ServerId> {
         while let Some(next) = self.queue.pop_front() {
-            if let Some(turn @ Turn::Queued) = self.strangers.get_mut(&next) {
-                *turn = Turn::Taken;
-                self.taken += 1;
+            if self.is_queued(next) {
                 return Some(next);
             }
         }
         None
+    }
+
+    /// Takes a server that a member names as the primary from the queue: that of the next member
+    /// after the one whose primary had its turn last.
+    fn next_primary(&mut self) -> Option<ServerId> {
+        let last = self.last_member.map_or(Bound::Unbounded, Bound::Excluded);
+        let later = self.primaries.range((last, Bound::Unbounded));
+        let mut primaries = later.chain(&self.primaries);
+        let (&member, &primary) = primaries.find(|(_, primary)| self.is_queued(**primary))?;
+        self.last_member = Some(member);
+        self.queue.retain(|queued| *queued != primary);
+        Some(primary)
     }
 }
 
@@ -101,5 +140,16 @@ impl Sdam {
     pub(super) fn leave_strangers(&mut self, now: Instant, id: ServerId) {
         self.out.end_turn(now, id);
         self.out.turns.strangers.remove(&id);
+    }
+
+    /// Notes which server a member names as the primary, unless the member was removed.
+    pub(super) fn note_named_primary(&mut self, member: ServerId, primary: Option<&Address>) {
+        let primary = primary.filter(|_| self.servers.contains_key(&member));
+        let primary = primary.and_then(|address| self.server_id(address));
+        let primaries = &mut self.out.turns.primaries;
+        match primary {
+            Some(primary) => primaries.insert(member, primary),
+            None => primaries.remove(&member),
+        };
     }
 }

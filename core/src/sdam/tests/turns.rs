@@ -121,3 +121,56 @@ fn a_scan_checks_servers_that_answered_before_strangers() {
     assert_ne!(next, host);
     assert!(!next.starts_with("bogus"), "{next}");
 }
+
+#[test]
+fn a_member_cannot_keep_the_primary_of_another_member_out() {
+    // Two members answer. One of them names hosts that do not exist, others with each reply, and
+    // one of them as the primary. The other member names the true primary, which is no seed.
+    let mut bench = bench();
+    let mut open = BTreeSet::new();
+    carry(&mut bench, &mut open);
+    let lie = |turn: usize| {
+        let list = |kind: &str| -> RawArrayBuf {
+            (0..MAX_MEMBERS)
+                .map(|n| format!("bogus{turn}{kind}{n}:1"))
+                .collect()
+        };
+        rawdoc! {
+            "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21,
+            "hosts": list("h"), "passives": list("p"), "arbiters": list("a"),
+            "primary": format!("bogus{turn}h0:1"),
+        }
+    };
+    bench.connected(1, &lie(0));
+    for turn in 1..8 {
+        bench.pass(1_000);
+        bench.sdam.request_check(bench.now);
+        carry(&mut bench, &mut open);
+        bench.reply(1, &lie(turn), false);
+    }
+    let truth = rawdoc! {
+        "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21,
+        "hosts": ["a:1", "b:1", "true:1"], "primary": "true:1",
+    };
+    bench.sdam.set_waiting(bench.now, true);
+    bench.connected(2, &truth);
+    assert!(addresses(&bench).contains(&"true:1".to_owned()));
+    // So many new servers have no token for a check at once, but for one after 500 ms.
+    bench.pass(500);
+    // Its check begins after a few of those that run ended, although the others were first.
+    let mut ended = 0;
+    let checks_primary = |open: &BTreeSet<(u64, String)>| open.iter().any(|(_, h)| h == "true");
+    loop {
+        carry(&mut bench, &mut open);
+        if checks_primary(&open) {
+            break;
+        }
+        let id = *strangers(&open).first().expect("the others are checked");
+        bench
+            .sdam
+            .handle_failed(bench.now, MonitorConnectionId(id), reset());
+        bench.pass(0);
+        ended += 1;
+        assert!(ended <= 4, "the primary waits for all others");
+    }
+}
