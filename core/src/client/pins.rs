@@ -7,7 +7,7 @@
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::{ServerId, TopologyId},
-    error::Error,
+    error::{Error, NetworkFault},
     operation::{OperationId, Pin, PinHolder, PinId},
     pool::{Condition, ConnectionId, PinnedFor},
 };
@@ -24,20 +24,34 @@ struct Pinned {
     /// Pins that were released before the exchange that made them was checked in.
     released_early: Vec<PinId>,
     state: State,
+    /// The operations that wait for the connection, oldest first.
+    waiting: VecDeque<PinRequest>,
 }
 
 #[derive(Debug)]
 enum State {
     /// No command runs on the connection.
     Free(Box<Established>),
-    /// A command runs on the connection, or is about to. The operation `next`, if there is one,
-    /// waits for its end.
-    InUse { next: Option<OperationId> },
-    /// The client waits for the late reply to an earlier command. The operation `next`, if there is
-    /// one, waits for the end of that reply.
-    Draining { next: Option<OperationId> },
+    /// A command runs on the connection, or is about to.
+    InUse {
+        /// True if the command ends without the application: the `killCursors` of a cursor that was
+        /// dropped.
+        ends_alone: bool,
+    },
+    /// The client waits for the late reply to an earlier command.
+    Draining,
     /// The connection broke with this error.
     Broken(Error),
+}
+
+/// The request of an operation for a pinned connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PinRequest {
+    pub(super) operation: OperationId,
+    /// True for a command that ends without the application.
+    pub(super) ends_alone: bool,
+    /// True for the end of a transaction, which can run on another connection.
+    pub(super) can_move: bool,
 }
 
 /// The state of a pinned connection, for reports.
@@ -46,11 +60,10 @@ enum State {
 pub enum PinState {
     /// No command runs on the connection.
     Free,
-    /// A command runs on the connection, or is about to. This operation, if any, waits for its end.
-    InUse(Option<OperationId>),
-    /// The client waits for the late reply to an earlier command. This operation, if any, waits for
-    /// the end of that reply.
-    Draining(Option<OperationId>),
+    /// A command runs on the connection, or is about to.
+    InUse,
+    /// The client waits for the late reply to an earlier command.
+    Draining,
     /// The connection broke, and its next command fails.
     Broken,
 }
@@ -67,7 +80,9 @@ pub(super) enum Order {
     },
     /// Tell the pool the use of the connection: by a cursor, by a transaction, or by one operation.
     PinFor(ServerId, ConnectionId, PinnedFor),
-    /// Continue the operation that waited for the connection.
+    /// Give the connection to the operation that waited for it.
+    Grant(OperationId, Box<Established>),
+    /// Continue the operation that waited for the connection, which broke.
     Resume(OperationId),
     /// Fail the operation that waited for the connection: its pin was released.
     Fail(OperationId),
@@ -77,8 +92,8 @@ pub(super) enum Order {
 pub(super) enum PinCheckOut {
     /// The connection is free.
     Connection(Box<Established>),
-    /// The operation waits for the late reply on this socket. [`Order::Resume`] or [`Order::Fail`]
-    /// follows.
+    /// The operation waits for the end of what runs on this socket. [`Order::Grant`],
+    /// [`Order::Resume`] or [`Order::Fail`] follows.
     Waiting(SocketId),
     /// The connection cannot be used, for this reason.
     Refused(Error),
@@ -91,7 +106,8 @@ impl Pinned {
             pooled,
             holders: Vec::new(),
             released_early: Vec::new(),
-            state: State::InUse { next: None },
+            state: State::InUse { ends_alone: false },
+            waiting: VecDeque::new(),
         }
     }
 
@@ -214,77 +230,75 @@ impl Pins {
         !self.pinned.is_empty() && self.pinned.contains_key(&socket)
     }
 
-    /// Takes back a connection whose exchange or drain has ended. An operation that waits for the
-    /// connection continues. If `broken` is given, later commands on the connection fail with that
-    /// error.
+    /// Takes back a connection whose exchange or drain has ended. The first operation that waits
+    /// for the connection gets it. If `broken` is given, all commands on the connection fail with
+    /// that error from now on.
     pub(super) fn take_back(&mut self, connection: Box<Established>, broken: Option<Error>) {
         let Some(pinned) = self.pinned.get_mut(&connection.facts.socket) else {
             return;
         };
-        let next = match pinned.state {
-            State::Draining { next } | State::InUse { next } => next,
-            State::Free(_) | State::Broken(_) => None,
-        };
-        pinned.state = match broken {
-            None => State::Free(connection),
-            Some(error) => State::Broken(error),
-        };
-        if let Some(id) = next {
-            self.orders.push_back(Order::Resume(id));
+        if let Some(error) = broken {
+            pinned.state = State::Broken(error);
+            let waiting = std::mem::take(&mut pinned.waiting).into_iter();
+            self.orders
+                .extend(waiting.map(|request| Order::Resume(request.operation)));
+            return;
+        }
+        match pinned.waiting.pop_front() {
+            None => pinned.state = State::Free(connection),
+            Some(next) => {
+                let ends_alone = next.ends_alone;
+                pinned.state = State::InUse { ends_alone };
+                self.orders
+                    .push_back(Order::Grant(next.operation, connection));
+            }
         }
     }
 
     /// Marks a pinned connection as draining.
     pub(super) fn begin_drain(&mut self, socket: SocketId) {
         if let Some(pinned) = self.pinned.get_mut(&socket) {
-            let next = match pinned.state {
-                State::InUse { next } => next,
-                _ => None,
-            };
-            pinned.state = State::Draining { next };
+            pinned.state = State::Draining;
         }
     }
 
     /// Gives a pinned connection to an operation of its pin holder. If a command runs on it or a
     /// late reply is outstanding, the operation waits for the end of that: for example, of the
     /// `killCursors` of a cursor that was dropped. The request is refused if the connection is
-    /// broken or not pinned by this holder, or if another operation waits for the connection.
-    pub(super) fn check_out(&mut self, id: PinId, operation: OperationId) -> PinCheckOut {
+    /// broken or not pinned by this holder.
+    ///
+    /// The end of a transaction does not wait for a command that only the application can end, such
+    /// as the `getMore` of a cursor that it no longer polls, and is refused too.
+    pub(super) fn check_out(&mut self, id: PinId, request: PinRequest) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
         let Some(pinned) = pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) else {
             return PinCheckOut::Refused(released_pin_error());
         };
-        match std::mem::replace(&mut pinned.state, State::InUse { next: None }) {
-            State::Free(connection) => PinCheckOut::Connection(connection),
-            State::InUse { next: None } => {
-                let next = Some(operation);
-                pinned.state = State::InUse { next };
+        let ends_alone = request.ends_alone;
+        match &mut pinned.state {
+            state @ State::Free(_) => match std::mem::replace(state, State::InUse { ends_alone }) {
+                State::Free(connection) => PinCheckOut::Connection(connection),
+                _ => PinCheckOut::Waiting(id.socket),
+            },
+            State::InUse { ends_alone: false } if request.can_move => {
+                let message = "another command of the transaction uses its connection";
+                PinCheckOut::Refused(Error::network(NetworkFault::Other, message))
+            }
+            State::InUse { .. } | State::Draining => {
+                pinned.waiting.push_back(request);
                 PinCheckOut::Waiting(id.socket)
             }
-            State::Draining { next: None } => {
-                let next = Some(operation);
-                pinned.state = State::Draining { next };
-                PinCheckOut::Waiting(id.socket)
-            }
-            State::Broken(error) => {
-                pinned.state = State::Broken(error.clone());
-                PinCheckOut::Refused(error)
-            }
-            other @ (State::InUse { .. } | State::Draining { .. }) => {
-                pinned.state = other;
-                let message = "a cursor or transaction runs one command at a time";
-                PinCheckOut::Refused(Error::argument(message))
-            }
+            State::Broken(error) => PinCheckOut::Refused(error.clone()),
         }
     }
 
     /// Removes an operation that waits for a pinned connection.
-    pub(super) fn leave(&mut self, socket: SocketId) {
-        if let Some(pinned) = self.pinned.get_mut(&socket)
-            && let State::Draining { next } | State::InUse { next } = &mut pinned.state
-        {
-            *next = None;
+    pub(super) fn leave(&mut self, socket: SocketId, operation: OperationId) {
+        if let Some(pinned) = self.pinned.get_mut(&socket) {
+            pinned
+                .waiting
+                .retain(|request| request.operation != operation);
         }
     }
 
@@ -309,17 +323,15 @@ impl Pins {
             self.orders.push_back(order);
             return;
         }
-        let condition = match std::mem::replace(&mut pinned.state, State::InUse { next: None }) {
+        let waiting = std::mem::take(&mut pinned.waiting).into_iter();
+        self.orders
+            .extend(waiting.map(|request| Order::Fail(request.operation)));
+        let in_use = State::InUse { ends_alone: false };
+        let condition = match std::mem::replace(&mut pinned.state, in_use) {
             // The connection is checked in when its exchange ends.
-            State::InUse { next } => {
-                self.orders.extend(next.map(Order::Fail));
-                return;
-            }
+            State::InUse { .. } => return,
             State::Free(connection) => Condition::Healthy(connection),
-            State::Draining { next } => {
-                self.orders.extend(next.map(Order::Fail));
-                Condition::ReplyDue
-            }
+            State::Draining => Condition::ReplyDue,
             State::Broken(error) => Condition::Broken(Some(error)),
         };
         self.pinned.remove(&socket);
@@ -337,8 +349,8 @@ impl Pins {
         self.pinned.iter().map(|(&socket, pinned)| {
             let state = match &pinned.state {
                 State::Free(_) => PinState::Free,
-                State::InUse { next } => PinState::InUse(*next),
-                State::Draining { next } => PinState::Draining(*next),
+                State::InUse { .. } => PinState::InUse,
+                State::Draining => PinState::Draining,
                 State::Broken(_) => PinState::Broken,
             };
             (socket, state, pinned.holders.len())

@@ -8,7 +8,10 @@ use super::{
     scanning::{Parts, ScanRules},
 };
 use crate::{
-    client::{Client, Progress, Timer, pins::PinCheckOut},
+    client::{
+        Client, Progress, Timer,
+        pins::{PinCheckOut, PinRequest},
+    },
     description::ServerId,
     error::{Error, ErrorKind},
     event::EventKind,
@@ -409,7 +412,12 @@ impl Client {
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.retry.paused_until = None;
         operation.retry.attempts += 1;
-        match self.pins.check_out(pin, operation.id) {
+        let request = PinRequest {
+            operation: operation.id,
+            ends_alone: operation.request.name() == "killCursors",
+            can_move: operation.request.ends_transaction(),
+        };
+        match self.pins.check_out(pin, request) {
             PinCheckOut::Connection(connection) => {
                 self.attempts.choice.started(connection.facts.server);
                 Attempt::Granted(operation, Lease::new(connection))

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     client::{Action, Client, Timer, connections::State},
+    connection::Established,
     error::{Error, Wait},
     operation::{Lease, Operation, OperationId},
     pool::CheckOutId,
@@ -134,9 +135,27 @@ impl Client {
         self.store_progress(id, next);
     }
 
-    /// Queues the next attempt of an operation that waited for its pinned connection. The attempt
-    /// that waited does not count.
-    pub(in crate::client) fn on_pin_free(&mut self, id: OperationId) {
+    /// Gives an operation the pinned connection that it waited for.
+    pub(in crate::client) fn on_pin_free(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        connection: Box<Established>,
+    ) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
+        match self.attempts.operations.take_if(id, waits) {
+            Some(Waiting::ForPin(operation, _)) => {
+                self.clock.timers.cancel(Timer::Wait(id));
+                self.attempts.choice.started(connection.facts.server);
+                self.grant(now, operation, Lease::new(connection));
+            }
+            _ => self.pins.take_back(connection, None),
+        }
+    }
+
+    /// Queues the next attempt of an operation whose pinned connection broke while it waited. The
+    /// attempt that waited does not count.
+    pub(in crate::client) fn on_pin_broken(&mut self, id: OperationId) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
         if let Some(Waiting::ForPin(mut operation, _)) = self.attempts.operations.take_if(id, waits)
         {
@@ -285,7 +304,7 @@ impl Client {
                 Some(operation)
             }
             Waiting::ForPin(operation, socket) => {
-                self.pins.leave(socket);
+                self.pins.leave(socket, id);
                 Some(operation)
             }
             Waiting::ForAuthentication(operation, socket) => {

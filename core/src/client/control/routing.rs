@@ -202,7 +202,8 @@ impl Client {
             pins::Order::PinFor(server, pooled, pinned_for) => {
                 self.pools.pin_for(server, pooled, pinned_for);
             }
-            pins::Order::Resume(id) => self.on_pin_free(id),
+            pins::Order::Grant(id, connection) => self.on_pin_free(now, id, connection),
+            pins::Order::Resume(id) => self.on_pin_broken(id),
             pins::Order::Fail(id) => {
                 // The operation may have ended since, for example because the client was closed.
                 if let Some(Waiting::ForPin(..)) = self.attempts.operations.get(id) {

@@ -53,16 +53,31 @@ fn releasing_a_pin_fails_the_command_that_waits_for_its_connection() {
 }
 
 #[test]
-fn only_one_command_may_wait_for_a_late_reply_on_a_pinned_connection() {
+fn commands_that_wait_for_a_pinned_connection_get_it_in_their_order() {
     let mut world = world();
-    let (pin, id, socket, late) = transaction_with_draining_connection(&mut world);
-    let mut hasty = ping();
-    hasty.set_pin(&pin);
-    let start = world.client.start(world.now, hasty);
-    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
+    let (pin, first, socket, late) = transaction_with_draining_connection(&mut world);
+    let [cancelled, second] = [(); 2].map(|()| {
+        let mut command = ping();
+        command.set_pin(&pin);
+        match world.client.start(world.now, command) {
+            Progress::Waiting(id) => id,
+            other => panic!("{other:?} where it was to wait"),
+        }
+    });
+    world.client.cancel(world.now, cancelled);
     let socket_use = world.client.handle_received(world.now, socket, &late);
     assert_eq!(socket_use, SocketUse::Parked);
-    assert_eq!(world.exchange_of(Progress::Waiting(id)).socket(), socket);
+    for id in [first, second] {
+        let mut exchange = world.exchange_of(Progress::Waiting(id));
+        assert_eq!(exchange.socket(), socket);
+        let waits = world.client.resume(world.now, second);
+        assert!(
+            matches!(waits, Progress::Waiting(_)) || id == second,
+            "{waits:?}"
+        );
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
+    }
 }
 
 #[test]

@@ -303,3 +303,66 @@ fn a_transaction_keeps_its_connection_if_its_first_command_has_to_authenticate_a
     assert_eq!(world.client.counts().in_use, 0);
     assert!(world.client.snapshot().pins.is_empty());
 }
+
+/// Opens a cursor in the transaction.
+fn cursor_of(session: &mut Session) -> Cursor {
+    let mut command = find();
+    command.use_explicit_session(session.id);
+    let mut exchange = session.world.begin_exchange(command);
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    session.world.check_in(exchange, Outcome::Completed);
+    cursor
+}
+
+#[test]
+fn an_abort_waits_for_the_end_of_cursors_and_runs_on_their_connection() {
+    let mut session = Session::begin();
+    let mut cursors = [(); 2].map(|()| cursor_of(&mut session));
+    let [first, second] = cursors.each_mut().map(|c| c.end().expect("it is open"));
+    let mut kill = session.world.begin_exchange(first);
+    let socket = kill.socket();
+    let world = &mut session.world;
+    let Progress::Waiting(second) = world.client.start(world.now, second) else {
+        panic!("the connection is in use");
+    };
+    let abort = session.command(Step::Abort);
+    let world = &mut session.world;
+    let Progress::Waiting(abort) = world.client.start(world.now, abort) else {
+        panic!("the connection is in use");
+    };
+    World::answer(&mut kill, &rawdoc! { "ok": 1 });
+    world.check_in(kill, Outcome::Completed);
+    for id in [second, abort] {
+        let mut exchange = world.exchange_of(Progress::Waiting(id));
+        assert_eq!(exchange.socket(), socket);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
+    }
+    assert_eq!(world.client.counts().in_use, 0);
+}
+
+#[test]
+fn an_abort_does_not_wait_for_a_command_that_only_the_application_can_end() {
+    let mut session = Session::begin();
+    let mut cursor = cursor_of(&mut session);
+    // The application does not poll this any more.
+    let mut stuck = more(&mut session.world, &mut cursor);
+    let abort = session.command(Step::Abort);
+    let world = &mut session.world;
+    let mut exchange = world.begin_exchange(abort);
+    assert_ne!(exchange.socket(), stuck.socket());
+    assert_eq!(exchange.operation.request.name(), "abortTransaction");
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
+    World::answer(&mut stuck, &cursor_reply(0, "nextBatch"));
+    let step = cursor.handle_reply(&mut stuck);
+    assert!(
+        matches!(step, crate::operation::Step::Done(Ok(_))),
+        "{step:?}"
+    );
+    world.check_in(stuck, Outcome::Completed);
+    let resources = cursor.end().expect_err("the server has closed it");
+    release_resources(world, resources);
+    assert_eq!(world.client.counts().in_use, 0);
+}
