@@ -60,15 +60,8 @@ pub fn official_driver_binary() -> Option<PathBuf> {
 
 /// Returns the programs in `tests/peers/porting` with the official Rust driver and with Onionskin.
 pub fn porting_binaries() -> Option<[PathBuf; 2]> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let ours = driver(
-        "the official Rust driver",
-        BUILT.get_or_init(|| built("porting")).clone(),
-    )?;
-    Some([
-        official_driver_binary()?.with_file_name("porting-peer"),
-        ours,
-    ])
+    let beside = official_driver_binary()?;
+    Some(["porting-official", "porting-peer"].map(|name| beside.with_file_name(name)))
 }
 
 /// Returns the script in `tests/peers/node`, which uses the Node.js driver.

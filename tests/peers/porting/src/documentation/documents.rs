@@ -141,7 +141,7 @@ pub(super) async fn lending_cursors(db: &Database) -> Result<()> {
         .sort(doc! { "_id": 1 })
         .await?;
     while cursor.advance().await? {
-        println!("{:?}", cursor.deserialize_current()?);
+        println!("title: {:?}", cursor.deserialize_current()?.title);
         println!("{:?}", cursor.current());
     }
     Ok(())

@@ -53,7 +53,7 @@ impl Book {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Title<'a> {
     #[serde(borrow)]
     title: &'a str,
