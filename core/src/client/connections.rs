@@ -12,7 +12,9 @@ use crate::{
     address::Address,
     arena::{Arena, Slot},
     auth::AuthState,
-    connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
+    connection::{
+        Connection, ConnectionFacts, Established, Output, Phase, SocketId, closed_by_peer,
+    },
     description::ServerId,
     error::{Error, TopologyVersion},
     operation::{Lease, OperationId},
@@ -347,12 +349,17 @@ impl Connections {
         let State::Driven(connection) = state else {
             return;
         };
-        let mut is_over = false;
+        let mut failed_in = None;
         while let Some(output) = connection.poll_output() {
-            is_over |= matches!(output, Output::Failed { .. });
+            if let Output::Failed { phase, .. } = output {
+                failed_in = Some(phase);
+            }
             self.orders.push_back(Order::Report(id, *role, output));
         }
-        if is_over && connection.mechanism() == Some(AuthMechanism::MongoDbAws) {
+        let is_over = failed_in.is_some();
+        if failed_in == Some(Phase::Authentication)
+            && connection.mechanism() == Some(AuthMechanism::MongoDbAws)
+        {
             // Any failure can be due to the credentials (AUTH-100).
             self.auth.caches.clear_aws();
         }

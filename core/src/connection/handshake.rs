@@ -138,8 +138,7 @@ impl Connection {
         let mut connection = Self::new(now, address, ConnectionPurpose::Operations, options);
         connection.transport = transport;
         connection.max_bytes = connection.transport.max_bytes();
-        let limit = connection.max_bytes.min(MAX_HANDSHAKE_MESSAGE_BYTES);
-        connection.transport.set_max_bytes(limit);
+        connection.transport.limit_to_handshake();
         let login = auth.caches.login().cloned();
         connection.authenticate_again(now, earlier.clone(), login, auth);
         connection

@@ -69,20 +69,25 @@ impl Transport {
         }
     }
 
-    /// Returns a transport for a handshake. Accepts messages of at most
-    /// [`MAX_HANDSHAKE_MESSAGE_BYTES`], and compressed ones of at most
-    /// [`MAX_HANDSHAKE_UNPACKED_BYTES`].
+    /// Returns a transport for a handshake, with its [limits](Self::limit_to_handshake).
     pub(super) fn for_handshake(
         layers: Vec<Box<dyn Layer>>,
         compression: Option<Arc<CompressionPlan>>,
     ) -> Self {
         let mut transport = Self::new(layers);
         transport.compression = compression.map(|plan| Box::new(Compression::new(plan)));
-        transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
-        if let Some(compression) = &mut transport.compression {
-            compression.set_max_bytes(MAX_HANDSHAKE_UNPACKED_BYTES);
-        }
+        transport.limit_to_handshake();
         transport
+    }
+
+    /// Accepts from now on messages of at most [`MAX_HANDSHAKE_MESSAGE_BYTES`], and compressed ones
+    /// of at most [`MAX_HANDSHAKE_UNPACKED_BYTES`].
+    pub(super) fn limit_to_handshake(&mut self) {
+        let bytes = self.max_bytes().min(MAX_HANDSHAKE_MESSAGE_BYTES);
+        self.decoder.set_max_bytes(bytes);
+        if let Some(compression) = &mut self.compression {
+            compression.set_max_bytes(bytes.min(MAX_HANDSHAKE_UNPACKED_BYTES));
+        }
     }
 
     /// Chooses the compressor of requests from those in the server's reply to the hello.

@@ -65,9 +65,7 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequenc
         return NOTHING;
     }
     let consequence = match error.phase {
-        Phase::Proxy | Phase::Hello | Phase::Authentication => {
-            judge_handshake(&error.error, load_balanced)
-        }
+        Phase::Proxy | Phase::Hello | Phase::Authentication => judge_handshake(&error.error),
         Phase::Operation => judge_operation(&error.error),
     };
     if load_balanced {
@@ -85,17 +83,15 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequenc
 /// Returns the consequences of an error in connecting, `hello` or authentication. The error makes
 /// the server Unknown (SDAM-103), unless it has the label `SystemOverloadedError` (SDAM-104) or was
 /// caused by the client.
-fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
+fn judge_handshake(error: &Error) -> Consequence {
     if error.has_label(&Label::SystemOverloadedError) || is_caused_by_client(error) {
         return NOTHING;
     }
     match state_change(error) {
-        // The pool cannot make connections, so every state change clears it (A.12, point 3). Behind
-        // a load balancer only a shutdown clears the connections of the service, as in
-        // `judge_operation`.
+        // The pool cannot make connections, so every state change clears it (A.12, point 3).
         Some(change) => Consequence {
             mark_unknown: true,
-            clear_pool: !load_balanced || change == StateChange::ShuttingDown,
+            clear_pool: true,
             monitor: MonitorOrder::Check,
             rescan: change != StateChange::Recovering,
         },
@@ -178,6 +174,12 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::IncompatibleServer { .. }
         | ErrorKind::Limit { .. } => false,
     }
+}
+
+/// True if a server reports by this error that it cannot serve, for example as a primary that has
+/// stepped down.
+pub(crate) fn is_state_change(error: &Error) -> bool {
+    state_change(error).is_some()
 }
 
 /// Returns the state change that an error reports, by its code, or without a code by its message.
@@ -422,7 +424,7 @@ mod tests {
             ),
             (Phase::Authentication, code(18), clear),
             (Phase::Authentication, code(91), clear),
-            (Phase::Authentication, code(10107), NOTHING),
+            (Phase::Authentication, code(10107), clear),
             (Phase::Operation, network(), clear),
             (Phase::Operation, code(11600), clear),
             (Phase::Operation, code(10107), NOTHING),

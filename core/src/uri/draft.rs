@@ -143,7 +143,6 @@ impl Draft {
     pub(super) fn set_max_staleness(&mut self, seconds: i64) -> Result<(), Refusal> {
         self.max_staleness = match seconds {
             -1 => None,
-            0 => return Refusal::ignore("it takes 90 or more, or -1 for no limit"),
             _ => Some(Duration::from_secs(seconds.unsigned_abs())),
         };
         Ok(())

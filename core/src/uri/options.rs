@@ -14,7 +14,7 @@ use crate::{
     error::{Error, UriPart},
     options::{ClientOptions, Compressor, Monitoring, REDACTED, Secret, TLS_CONFLICTS, Warning},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::IntErrorKind, time::Duration};
 
 /// The state of a parser of options, and its results.
 pub(super) struct OptionsParser {
@@ -113,6 +113,18 @@ fn ignored(spec: &OptionSpec, reason: String) -> Result<Warning> {
 
 fn refused(option: &str, reason: &str) -> Error {
     invalid(UriPart::Options, format!("{option}: {reason}"))
+}
+
+/// Returns the number that a text is; one that exceeds an `i64` counts as the largest. `None` for
+/// any other text.
+fn whole_number(text: &str) -> Option<i64> {
+    text.parse::<i64>().map_or_else(
+        |error| match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Some(i64::MAX),
+            _ => None,
+        },
+        Some,
+    )
 }
 
 impl OptionsParser {
@@ -248,13 +260,15 @@ impl OptionsParser {
                 set(draft, secret.clone())?;
                 OptionValue::Secret(secret)
             }
-            Kind::NumberOrText(set) => match text.parse::<i64>() {
-                _ if text.is_empty() => return Refusal::ignore("it takes a number or a name"),
-                Ok(number) => {
+            Kind::NumberOrText(_) if text.is_empty() => {
+                return Refusal::ignore("it takes a number or a name");
+            }
+            Kind::NumberOrText(set) => match whole_number(text) {
+                Some(number) => {
                     set(draft, Ok(number))?;
                     OptionValue::Int(number)
                 }
-                Err(_) => {
+                None => {
                     set(draft, Err(text.to_owned()))?;
                     OptionValue::Text(text.to_owned())
                 }

@@ -12,7 +12,7 @@ use crate::{
     connection::{Connection, Established, SocketId},
     error::{Error, ErrorKind},
     operation::{Exchange, Lease, OperationId},
-    sdam::{ApplicationError, Phase},
+    sdam::{self, ApplicationError, Phase},
     time::Instant,
 };
 
@@ -101,10 +101,11 @@ impl Client {
             return;
         };
         let facts = &lease.facts;
-        if error.is_connection_failure() {
+        // A plain refusal says nothing about the server, because a token can expire at any time.
+        if error.is_connection_failure() || sdam::is_state_change(&error) {
             let report = ApplicationError {
                 error: error.clone(),
-                phase: Phase::Operation,
+                phase: Phase::Authentication,
                 is_stale: self.pools.is_outdated(facts.server, facts.pooled),
                 service: facts.service,
             };
@@ -136,7 +137,7 @@ impl Client {
                 // The pool interrupted the connection. Nothing of the operation has taken effect,
                 // so it begins another attempt (CMAP-94).
                 End::NotBegun
-            } else if error.is_connection_failure() {
+            } else if error.is_connection_failure() || sdam::is_state_change(&error) {
                 End::Failed(error, Some(facts))
             } else {
                 End::Final(error)

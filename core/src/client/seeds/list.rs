@@ -313,7 +313,10 @@ impl SeedList {
         let host = options.srv_host.as_deref().unwrap_or_default();
         let (verified, ignored, ttl): (Vec<_>, Vec<_>, _) = match &result {
             Ok(answer) => {
-                let is_verified = |address: &Address| uri::is_below_srv_domain(host, address);
+                // The first lookup refuses the port 0 with the other rules of addresses.
+                let is_verified = |address: &Address| {
+                    address.port() != Some(0) && uri::is_below_srv_domain(host, address)
+                };
                 let (verified, ignored) = hosts_of(answer).into_iter().partition(is_verified);
                 (verified, ignored, answer.ttl)
             }

@@ -209,24 +209,40 @@ fn an_answer_that_arrived_while_the_process_was_frozen_is_used() {
     scene.resume(operation);
 }
 
-#[test]
-fn any_failure_clears_the_credentials_of_aws() {
-    // AUTH-100: also the loss of the connection.
+/// A scene with two connections that have sent a login with the same credentials of AWS, which are
+/// in the cache.
+fn with_aws_credentials() -> CredentialScene {
     let provider = AwsCredentialProvider::new(|| ready(Ok(AwsCredentials::new("", ""))));
     let credential = Credential::with_provider(CredentialProvider::Aws(provider));
     let mut scene = CredentialScene::new(credential, "&retryReads=false");
     let wall = WallTime::from_unix_millis(1_800_000_000_000);
     scene.client.set_wall_time(scene.now, wall);
     let hour = WallTime::from_unix_millis(wall.as_unix_millis() + 3_600_000);
-    let keys = || {
-        let keys = AwsCredentials::new("AKID", "secret").with_expiry(hour);
-        Answer::Found(Ok(Finding::Supplied(Supplied::Aws(keys))))
-    };
+    let keys = AwsCredentials::new("AKID", "secret").with_expiry(hour);
     scene.replies = [None, None].into();
     scene.start(ping());
     scene.start(ping());
-    scene.answer(keys());
-    assert_eq!(scene.logins.len(), 2);
+    scene.answer(Answer::Found(Ok(Finding::Supplied(Supplied::Aws(keys)))));
+    assert_eq!((scene.logins.len(), scene.asked), (2, 1));
+    scene
+}
+
+#[test]
+fn a_failure_before_authentication_keeps_the_credentials_of_aws() {
+    // Only a failed authentication can be due to the credentials (AUTH-100).
+    let mut scene = with_aws_credentials();
+    scene.is_dead = true;
+    scene.start(ping());
+    scene.is_dead = false;
+    scene.replies = [None].into();
+    scene.start(ping());
+    assert_eq!((scene.logins.len(), scene.asked), (3, 1));
+}
+
+#[test]
+fn any_failure_of_authentication_clears_the_credentials_of_aws() {
+    // AUTH-100: also the loss of the connection.
+    let mut scene = with_aws_credentials();
     let socket = scene.logins[0].0;
     let lost = Error::network(NetworkFault::Reset, "reset");
     scene.client.handle_failed(scene.now, socket, lost);
@@ -309,6 +325,23 @@ fn each_attempt_of_an_operation_can_authenticate_again_once() {
         AfterExchange::Done(Err(error)) => assert_eq!(error.code(), Some(391)),
         other => panic!("{other:?} where an error was expected"),
     }
+}
+
+#[test]
+fn a_server_that_shuts_down_during_authentication_again_is_judged_as_in_a_first_login() {
+    // Row 5 of table A.8: the server becomes Unknown, and its pool is cleared.
+    let (mut scene, socket) = with_token("");
+    scene.replies = [Some(rawdoc! { "ok": 0, "code": 91, "errmsg": "shutdown" })].into();
+    let waiting = require_login(&mut scene, find());
+    let idle = scene.dialled.len();
+    scene.answer(token("t2"));
+    scene.wait(Duration::from_secs(1));
+    assert!(scene.closed.contains(&socket));
+    assert!(
+        scene.dialled.len() > idle,
+        "a new connection after the check"
+    );
+    assert_ne!(scene.exchange_of(waiting).socket(), socket);
 }
 
 #[test]

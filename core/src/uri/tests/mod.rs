@@ -72,6 +72,8 @@ fn a_parse_error_names_the_invalid_part_of_the_connection_string() {
         ("mongodb://a/?w", Options),
         ("mongodb://a/?=1", Options),
         ("mongodb://a/?w=-1", Options),
+        ("mongodb://a/?w=99999999999999999999", Options),
+        ("mongodb://a/?w=-99999999999999999999", Options),
         ("mongodb://a/?w=0&journal=true", Options),
         ("mongodb://a/?authSource=", Options),
         ("mongodb://a/?authMechanism=MONGODB-CR", Options),
@@ -193,6 +195,15 @@ fn every_option_is_parsed_with_its_unit() {
 }
 
 #[test]
+fn a_staleness_of_zero_is_kept_for_selection_to_refuse() {
+    // STALE-3 and STALE-5: only selection knows the smallest value.
+    let parsed = parse("mongodb://a/?readPreference=nearest&maxStalenessSeconds=0").expect("valid");
+    assert!(parsed.warnings.is_empty());
+    let staleness = parsed.options.read_preference().max_staleness();
+    assert_eq!(staleness, Some(Duration::ZERO));
+}
+
+#[test]
 fn zero_disables_optional_limits() {
     let parsed = parse(
         "mongodb://a/?connectTimeoutMS=0&socketTimeoutMS=0&waitQueueTimeoutMS=0&maxIdleTimeMS=0\
@@ -235,7 +246,6 @@ fn invalid_and_unknown_options_are_ignored_with_a_warning() {
         "waitQueueMultiple=5",
         "heartbeatFrequencyMS=499",
         "serverSelectionTimeoutMS=0",
-        "maxStalenessSeconds=0",
         "zlibCompressionLevel=10",
         "compressors=lzma",
         "readPreference=Primary",

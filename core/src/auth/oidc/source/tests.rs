@@ -21,13 +21,24 @@ fn limits() -> CallLimits {
 
 /// Begins a fetch and answers its inquiry for variables. The first variable has this value.
 fn begin(credential: &Credential, names: &[&str], first: Option<&str>) -> (TokenSource, FetchStep) {
+    begin_with(credential, names, &[first])
+}
+
+/// Begins a fetch and answers its inquiry for variables. The first ones have these values.
+fn begin_with(
+    credential: &Credential,
+    names: &[&str],
+    given: &[Option<&str>],
+) -> (TokenSource, FetchStep) {
     let (mut source, step) = TokenSource::begin(credential, None, &TokenCache::default(), limits());
     let FetchStep::Ask(Inquiry::Environment(asked), _) = step else {
         panic!("{step:?} where variables were expected");
     };
     assert_eq!(asked, names);
     let mut values = vec![None; names.len()];
-    values[0] = first.map(Secret::new);
+    for (value, given) in values.iter_mut().zip(given) {
+        *value = given.map(Secret::new);
+    }
     let step = source.handle_finding(Ok(Finding::Environment(values)));
     (source, step)
 }
@@ -83,11 +94,14 @@ fn kubernetes_has_a_file_of_its_own_and_two_variables() {
     // AUTH-113.
     let k8s = credential(&[("ENVIRONMENT", "k8s")], None);
     let names = ["AZURE_FEDERATED_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
-    for (first, expected) in [
-        (None, "/var/run/secrets/kubernetes.io/serviceaccount/token"),
-        (Some("/azure"), "/azure"),
+    let default = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    for (given, expected) in [
+        ([None, None], default),
+        ([Some("/azure"), None], "/azure"),
+        ([None, Some("/aws")], "/aws"),
+        ([Some("/azure"), Some("/aws")], "/azure"),
     ] {
-        let (mut source, step) = begin(&k8s, &names, first);
+        let (mut source, step) = begin_with(&k8s, &names, &given);
         assert!(matches!(step, FetchStep::Ask(Inquiry::File(path), _) if path == expected));
         let reason = failure(source.handle_finding(Err("no such file".to_owned())));
         assert!(reason.contains("no such file"), "{reason}");

@@ -20,6 +20,8 @@ pub(super) struct CredentialScene {
     pub(super) replies: VecDeque<Option<RawDocumentBuf>>,
     pub(super) dialled: Vec<SocketId>,
     pub(super) closed: Vec<SocketId>,
+    /// True while the server resets new connections.
+    pub(super) is_dead: bool,
 }
 
 impl CredentialScene {
@@ -40,6 +42,7 @@ impl CredentialScene {
             replies: VecDeque::new(),
             dialled: Vec::new(),
             closed: Vec::new(),
+            is_dead: false,
         };
         scene.client.open(scene.now);
         harness::drain(&mut scene);
@@ -152,6 +155,11 @@ impl Peer for CredentialScene {
 
     fn dialled(&mut self, socket: SocketId, _: Address) {
         self.dialled.push(socket);
+        if self.is_dead {
+            let reset = Error::network(NetworkFault::Reset, "reset");
+            self.client.handle_failed(self.now, socket, reset);
+            return;
+        }
         self.connect(socket);
     }
 

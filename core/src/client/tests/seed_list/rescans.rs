@@ -207,6 +207,23 @@ fn a_standalone_among_the_hosts_of_a_rescan_is_removed() {
 }
 
 #[test]
+fn a_host_with_port_0_is_left_out() {
+    // The first lookup refuses this port, and a rescan ignores such a record (SRV-9, SRV-14).
+    let mut world = World::srv_world(URI);
+    world.answer_seeds(hosts(&["a"], 60), no_text());
+    world.wait(SECOND * 60);
+    let answer = DnsAnswer {
+        records: vec![DnsData::Service {
+            host: "b.example.net".to_owned(),
+            port: 0,
+        }],
+        ttl: Some(SECOND * 60),
+    };
+    world.answer_lookup(RecordKind::Srv, Ok(answer));
+    assert_eq!(world.known_hosts(), ["a"]);
+}
+
+#[test]
 fn the_number_of_hosts_is_bounded() {
     let names: Vec<String> = (0..1000).map(|number| format!("h{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
