@@ -48,6 +48,11 @@ impl DocumentList {
         Self(Arc::new(Contents { documents, multi }))
     }
 
+    /// Returns the documents, one after the other.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0.documents
+    }
+
     /// Returns the size of all documents in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {

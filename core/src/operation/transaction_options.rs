@@ -117,7 +117,8 @@ impl TransactionOptions {
                 let message = "transactions do not support unacknowledged write concerns";
                 Err(Error::argument(message))
             }
-            _ => Ok(resolved),
+            Some(concern) => concern.validate().map(|()| resolved),
+            None => Ok(resolved),
         }
     }
 }

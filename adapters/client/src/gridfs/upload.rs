@@ -175,11 +175,17 @@ impl<R: Runtime> GridFsUploadStream<R> {
         if self.state == State::Closing {
             return Poll::Ready(Err(Error::gridfs(GridFsErrorKind::WriteInProgress)));
         }
-        if self.state != State::Aborting {
-            // A command that runs ends first, so that it stores no chunk after the deletion.
-            ready!(self.poll_idle(context))?;
-            self.give(Upload::abort);
+        if self.state == State::Open {
+            if let Some(run) = &mut self.run {
+                run.program_mut().stop();
+            }
             self.state = State::Aborting;
+        }
+        let is_aborting = |run: &Execution<R, Upload>| run.program().is_aborting();
+        if !self.run.as_ref().is_some_and(is_aborting) {
+            // A command that runs ends first, so that it stores no chunk after the deletion.
+            ready!(self.poll_run(context))?;
+            self.give(Upload::abort);
         }
         ready!(self.poll_run(context))?;
         self.state = State::Failed;

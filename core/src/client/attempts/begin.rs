@@ -76,8 +76,9 @@ impl Client {
         if observed && let Some(event) = span.observe(now, &operation) {
             self.out.emit(now, EventKind::Operation(event));
         }
-        let refused = operation.request.check_cursor();
-        let refused = refused
+        let refused = self
+            .take_run_limit(now, &mut operation)
+            .and_then(|()| operation.request.check_cursor())
             .and_then(|()| self.enter_session(now, &mut operation))
             .err();
         let attempt = match refused.or_else(|| operation.expired(now)) {

@@ -191,14 +191,19 @@ impl Client {
         }
     }
 
-    fn enter_explicit(&mut self, now: Instant, operation: &mut Operation) -> Result<(), Error> {
-        let (id, request) = (operation.id, &mut operation.request);
-        let session = request.session;
-        // The server closes cursors within a transaction and outside of it.
-        if request.closes_cursors() {
+    /// Gives an operation of an explicit session the time limit of the run that it belongs to, in
+    /// place of others. Fails if the operation has one of its own.
+    pub(super) fn take_run_limit(
+        &self,
+        now: Instant,
+        operation: &mut Operation,
+    ) -> Result<(), Error> {
+        let request = &mut operation.request;
+        if !request.is_explicit || request.closes_cursors() {
             return Ok(());
         }
-        let state = session.and_then(|id| self.attempts.explicit.get_mut(&id));
+        let session = request.session;
+        let state = session.and_then(|id| self.attempts.explicit.get(&id));
         if let Some(RunLimit { timeout, deadline }) = state.and_then(|state| state.run)
             && request.transaction_step() != Some(TransactionStep::Abort)
         {
@@ -208,6 +213,16 @@ impl Client {
             operation.deadline = deadline;
             let left = deadline.map(|deadline| deadline.saturating_since(now));
             request.timeout = left.or(Some(timeout));
+        }
+        Ok(())
+    }
+
+    fn enter_explicit(&mut self, now: Instant, operation: &mut Operation) -> Result<(), Error> {
+        let (id, request) = (operation.id, &mut operation.request);
+        let session = request.session;
+        // The server closes cursors within a transaction and outside of it.
+        if request.closes_cursors() {
+            return Ok(());
         }
         if request.transaction.is_some() {
             return Ok(());

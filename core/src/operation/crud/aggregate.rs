@@ -77,7 +77,7 @@ fn finish(
     let (criteria, concern) = (&options.selection_criteria, &options.read_concern);
     defaults.apply_to_read(command, criteria.as_ref(), concern.as_ref());
     match writes {
-        true => defaults.apply_write_concern(command, options.write_concern.as_ref()),
+        true => defaults.apply_write_concern(command, options.write_concern.as_ref())?,
         false => command.0.request.own.write_concern = options.write_concern.is_some(),
     }
     defaults.apply_timeout(command, options.timeout);

@@ -25,7 +25,7 @@ pub fn find_one_and_delete(
     let mut body = command.body();
     body.bool("remove", true);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     command.need_hint(options.hint.is_some());
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
@@ -48,7 +48,7 @@ pub fn find_one_and_replace(
     let mut body = command.body();
     body.document("update", replacement);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     command.need_hint(options.hint.is_some());
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
@@ -71,7 +71,7 @@ pub fn find_one_and_update(
     let mut body = command.body();
     modifications.write("update", &mut body)?;
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     command.need_hint(options.hint.is_some());
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
@@ -138,6 +138,10 @@ mod tests {
             error.to_string().starts_with("invalid option w: "),
             "{error}"
         );
+        let mut impossible = none.clone();
+        impossible.journal = Some(true);
+        assert!(command(Some(impossible.clone()), one.clone()).is_err());
+        assert!(command(None, impossible).is_err());
         assert!(command(None, none.clone()).is_ok());
         assert!(command(Some(one), none).is_ok());
     }

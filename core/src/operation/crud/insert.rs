@@ -150,11 +150,12 @@ impl InsertMany {
         let mut body = command.body();
         body.str("insert", &self.namespace.collection)
             .bool("ordered", self.is_ordered());
-        if let Err(error) = self.options.write(Place::Body, &mut body) {
+        let written = self.options.write(Place::Body, &mut body);
+        let concern = self.options.write_concern.as_ref();
+        let applied = self.defaults.apply_to_statements(&mut command, concern);
+        if let Err(error) = written.and(applied) {
             return Step::Done(Err(error));
         }
-        let concern = self.options.write_concern.as_ref();
-        self.defaults.apply_to_statements(&mut command, concern);
         if let Some(session) = self.session {
             command.use_explicit_session(session);
         }

@@ -37,13 +37,9 @@ pub fn find(
     body.str("find", &namespace.collection)
         .subtree("filter", filter)?;
     options.write(Place::Body, &mut body)?;
-    // With `singleBatch`, the server returns one batch and closes the cursor, as a negative limit
-    // demands.
-    if let Some(limit) = options.limit {
+    let limit = options.limit.filter(|&limit| limit != 0);
+    if let Some(limit) = limit {
         body.i64("limit", limit.saturating_abs());
-        if limit < 0 {
-            body.bool("singleBatch", true);
-        }
     }
     match options.cursor_type {
         None | Some(CursorType::NonTailable) => {}
@@ -52,12 +48,22 @@ pub fn find(
             body.bool("tailable", true).bool("awaitData", true);
         }
     }
-    if let Some(size) = options.batch_size {
+    let batch_size = options.batch_size.filter(|&size| size != 0);
+    let batch_size = match (limit, batch_size.map(i64::from)) {
+        // With `singleBatch`, the server returns one batch and closes the cursor, as a negative
+        // limit demands. The batch has all documents.
+        (Some(limit), _) if limit < 0 => {
+            body.bool("singleBatch", true);
+            Some(limit.saturating_abs())
+        }
         // A batch that the limit fills would leave an open cursor without documents.
-        let fills = size > 0 && options.limit == Some(size.into());
-        match i32::try_from(i64::from(size) + i64::from(fills)) {
+        (Some(limit), Some(size)) if limit == size => Some(size + 1),
+        (_, size) => size,
+    };
+    if let Some(size) = batch_size {
+        match i32::try_from(size) {
             Ok(size) => body.i32("batchSize", size),
-            Err(_) => body.i64("batchSize", size.into()),
+            Err(_) => body.i64("batchSize", size),
         };
     }
     command.set_cursor(CursorSettings {
@@ -210,6 +216,55 @@ pub fn values_from_reply(reply: &RawDocument) -> Result<Vec<Bson>, Error> {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    /// Returns `limit`, `batchSize` and `singleBatch` of a `find`.
+    fn sizes(
+        limit: Option<i64>,
+        batch_size: Option<u32>,
+    ) -> (Option<i64>, Option<i32>, Option<bool>) {
+        let options = FindOptions {
+            limit,
+            batch_size,
+            ..FindOptions::default()
+        };
+        let namespace = SharedNamespace::unchecked("d".into(), "c".into());
+        let command = find(&namespace, &Document::new(), &options, &Defaults::default());
+        let elements = &command.expect("valid").0.request.elements;
+        let mut bytes = i32::try_from(elements.len() + 5)
+            .expect("short")
+            .to_le_bytes()
+            .to_vec();
+        bytes.extend_from_slice(elements);
+        bytes.push(0);
+        let body = RawDocument::from_bytes(&bytes).expect("BSON");
+        (
+            body.get_i64("limit").ok(),
+            body.get_i32("batchSize").ok(),
+            body.get_bool("singleBatch").ok(),
+        )
+    }
+
+    #[test]
+    fn limits_and_batch_sizes_are_transformed_as_specified() {
+        // Find, getMore and killCursors Commands, *Mapping OP_QUERY behavior*.
+        let single = Some(true);
+        for (limit, batch_size, expected) in [
+            (None, None, (None, None, None)),
+            (Some(0), Some(0), (None, None, None)),
+            (Some(5), None, (Some(5), None, None)),
+            (Some(5), Some(2), (Some(5), Some(2), None)),
+            (Some(5), Some(5), (Some(5), Some(6), None)),
+            (Some(-5), None, (Some(5), Some(5), single)),
+            (Some(-5), Some(2), (Some(5), Some(5), single)),
+            (Some(-5), Some(9), (Some(5), Some(5), single)),
+        ] {
+            assert_eq!(
+                sizes(limit, batch_size),
+                expected,
+                "{limit:?} {batch_size:?}"
+            );
+        }
+    }
 
     #[test]
     fn values_that_are_nested_too_deep_are_refused() {

@@ -108,7 +108,7 @@ pub fn create_indexes(
     });
     result?;
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref())?;
     if options.commit_quorum.is_some() {
         command.need_4_4("commitQuorum");
     }
@@ -148,7 +148,7 @@ pub fn drop_indexes(
     let mut body = command.body();
     body.str("index", name.unwrap_or("*"));
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
@@ -194,7 +194,7 @@ pub fn create_collection(
         "expireAfterSeconds",
         options.expire_after_seconds,
     );
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
@@ -207,7 +207,7 @@ pub fn drop_collection(
 ) -> Result<Command, Error> {
     let mut command = write_command("drop", namespace);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
@@ -225,7 +225,7 @@ pub fn rename_collection(
     body.str("renameCollection", &namespace.to_string())
         .str("to", &to.to_string());
     options.write(Place::Body, &mut body)?;
-    defaults.apply_write_concern(&mut command, options.write_concern.as_ref());
+    defaults.apply_write_concern(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }
@@ -242,7 +242,7 @@ pub fn drop_database(
     let mut body = command.body();
     body.i32("dropDatabase", 1);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     Ok(command)
 }

@@ -109,7 +109,7 @@ pub fn insert(
     body.str("insert", &namespace.collection)
         .bool("ordered", true);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     command.set_sequence("documents", documents);
@@ -135,7 +135,7 @@ pub fn update(
     }
     let mut command = begin_statements("update", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
@@ -164,7 +164,7 @@ pub fn replace(
     check_replacement(replacement)?;
     let mut command = begin_statements("update", namespace, false);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
@@ -187,7 +187,7 @@ pub fn delete(
 ) -> Result<Command, Error> {
     let mut command = begin_statements("delete", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref())?;
     command.need_hint(options.hint.is_some());
     defaults.apply_timeout(&mut command, options.timeout);
     command.set_raw_data(options.raw_data);

@@ -14,7 +14,7 @@ use crate::{
         crud::{self, InsertOneOptions},
     },
 };
-use bson::{Bson, DateTime, oid::ObjectId};
+use bson::{Bson, DateTime, RawDocument, doc, oid::ObjectId};
 use std::fmt;
 
 /// The program of an upload, which lasts as long as its stream.
@@ -38,8 +38,7 @@ pub struct Upload {
     sending: DocumentList,
     stored_bytes: usize,
     portion: Portion,
-    /// True once a command with chunks was made.
-    has_sent: bool,
+    stored: Stored,
     has_indexes: bool,
     goal: Goal,
     stage: Stage,
@@ -56,6 +55,18 @@ enum Goal {
     Abort,
     /// No further command is to run, because the stream was dropped.
     Stop,
+}
+
+/// What is known about the chunks that the server has stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    /// There are none.
+    Nothing,
+    /// There can be those of the first command, whose result is not known. Other chunks with the id
+    /// of this file belong to another file.
+    Perhaps,
+    /// The server has stored some, so no other file has this id.
+    Some,
 }
 
 /// The command that runs.
@@ -120,7 +131,7 @@ impl Upload {
             sending: DocumentList::default(),
             stored_bytes: 0,
             portion: Portion::default(),
-            has_sent: false,
+            stored: Stored::Nothing,
             has_indexes,
             goal: Goal::Send,
             stage: Stage::Waiting,
@@ -192,8 +203,15 @@ impl Upload {
         self.goal = Goal::Abort;
     }
 
-    /// Makes the program wait for input after the command that runs, unless that stores the files
-    /// collection document, and delete its chunks when it is [given up](Program::abandon).
+    /// True after the input [`abort`](Self::abort).
+    #[must_use]
+    pub fn is_aborting(&self) -> bool {
+        self.goal == Goal::Abort
+    }
+
+    /// Makes the program wait for input after the command that runs, also after its error, unless
+    /// it stores the files collection document. The chunks are deleted after the input
+    /// [`abort`](Self::abort), or when the program is [given up](Program::abandon).
     pub fn stop(&mut self) {
         self.buffer.clear();
         self.goal = Goal::Stop;
@@ -206,11 +224,15 @@ impl Upload {
 
     /// Returns the next step of the current goal.
     fn next_step(&mut self) -> Step<()> {
+        if let (Goal::Abort, Stage::Indexes(_)) = (self.goal, &self.stage) {
+            // Nothing is stored yet. `abandon` closes the cursor that the check can have.
+            return Step::Done(Ok(()));
+        }
         self.stage = Stage::Waiting;
         let goal = self.goal;
         let command = match goal {
             Goal::Stop => return Step::Wait,
-            Goal::Abort if !self.has_sent => return self.end(Ok(())),
+            Goal::Abort if self.stored == Stored::Nothing => return self.end(Ok(())),
             Goal::Abort => {
                 self.stage = Stage::Deleting;
                 self.delete_chunks()
@@ -286,10 +308,12 @@ impl Upload {
             .str("insert", &namespace.collection)
             .bool("ordered", true);
         let defaults = &self.bucket.defaults;
-        defaults.apply_to_statements(&mut command, None);
+        defaults.apply_to_statements(&mut command, None)?;
         command.set_batch("documents", self.sending.clone(), self.stored_bytes);
         self.portion = Portion::default();
-        self.has_sent = true;
+        if self.stored == Stored::Nothing {
+            self.stored = Stored::Perhaps;
+        }
         Ok(command)
     }
 
@@ -301,7 +325,26 @@ impl Upload {
     }
 
     fn delete_chunks(&self) -> Result<Command, Error> {
-        self.bucket.delete_chunks(&equal("files_id", &self.file.id))
+        let mut filter = equal("files_id", &self.file.id);
+        if self.stored == Stored::Perhaps {
+            filter.insert("_id", doc! { "$in": self.ids_of_sent() });
+        }
+        self.bucket.delete_chunks(&filter)
+    }
+
+    /// Returns the ids of the chunk documents that are being sent.
+    fn ids_of_sent(&self) -> Vec<Bson> {
+        let mut rest = self.sending.as_bytes();
+        let mut ids = Vec::new();
+        while let Some((length, _)) = rest.split_first_chunk()
+            && let Ok(length) = usize::try_from(i32::from_le_bytes(*length))
+            && let Some((chunk, others)) = rest.split_at_checked(length)
+            && let Ok(chunk) = RawDocument::from_bytes(chunk)
+        {
+            ids.extend(chunk.get_object_id("_id").map(Bson::from));
+            rest = others;
+        }
+        ids
     }
 }
 
@@ -329,6 +372,7 @@ impl Program for Upload {
                 self.after_indexes(next)
             }
             Stage::Chunks => {
+                self.stored = Stored::Some;
                 self.stored_bytes += self.portion.bytes;
                 self.next_step()
             }
@@ -338,20 +382,21 @@ impl Program for Upload {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<()> {
-        let stores_nothing = matches!(error.kind(), ErrorKind::InsertMany(all)
-            if all.written == 0 && !all.errors().is_empty());
+        if let (Stage::Chunks, ErrorKind::InsertMany(all)) = (&self.stage, error.kind()) {
+            if all.written > 0 {
+                self.stored = Stored::Some;
+            } else if !all.errors().is_empty() && self.stored == Stored::Perhaps {
+                self.stored = Stored::Nothing;
+            }
+        }
         let error = error.of_one_write();
         match &mut self.stage {
             Stage::Indexes(setup) => {
                 let next = setup.handle_error(&self.bucket, error);
                 self.after_indexes(next)
             }
-            // `abandon` deletes the chunks of earlier commands. If there are none, those with this
-            // id belong to another file.
-            Stage::Chunks if self.goal == Goal::Stop => {
-                self.has_sent &= self.stored_bytes > 0 || !stores_nothing;
-                Step::Wait
-            }
+            // The holder then deletes what is stored.
+            Stage::Chunks if self.goal == Goal::Stop => Step::Wait,
             Stage::Deleting => self.end(Err(Error::gridfs(GridFsErrorKind::AbortError {
                 original_error: None,
                 delete_error: error,
@@ -366,7 +411,7 @@ impl Program for Upload {
             // Without its chunks, a file that is stored after all would be corrupt.
             Stage::File | Stage::Over => Abandoned::Nothing,
             Stage::Waiting | Stage::Chunks | Stage::Deleting => {
-                if !self.has_sent {
+                if self.stored == Stored::Nothing {
                     return Abandoned::Nothing;
                 }
                 match self.delete_chunks() {

@@ -203,7 +203,7 @@ impl CollectionBulkWrite {
         };
         options.write(Place::Body, &mut body)?;
         let concern = self.options.write_concern.as_ref();
-        self.defaults.apply_to_statements(&mut command, concern);
+        self.defaults.apply_to_statements(&mut command, concern)?;
         command.need_hint(group.kind == Kind::Delete && group.has_hint);
         if let Some(session) = self.session {
             command.use_explicit_session(session);

@@ -189,7 +189,7 @@ impl<O> BulkWrite<O> {
             .bool("ordered", self.is_ordered());
         self.options.write(Place::Body, &mut body)?;
         let concern = self.options.write_concern.as_ref();
-        self.defaults.apply_to_statements(&mut command, concern);
+        self.defaults.apply_to_statements(&mut command, concern)?;
         if let Some(session) = self.session {
             command.use_explicit_session(session);
         }

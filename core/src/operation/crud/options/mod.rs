@@ -189,22 +189,28 @@ impl Defaults {
     }
 
     /// Sets the write concern of a command whose reply is always read, also with `w: 0`, such as
-    /// `renameCollection`.
+    /// `renameCollection`. Fails for one that [no server could take](WriteConcern::validate).
     pub(super) fn apply_write_concern(
         &self,
         command: &mut Command,
         concern: Option<&WriteConcern>,
-    ) {
+    ) -> Result<(), Error> {
         let request = &mut command.0.request;
         request.own.write_concern = concern.is_some();
-        request.set_write_concern(concern.or(self.write_concern.as_ref()));
+        let concern = concern.or(self.write_concern.as_ref());
+        request.set_write_concern(concern);
+        concern.map_or(Ok(()), WriteConcern::validate)
     }
 
     /// Sets the write concern of a command such as `create`, which a causally consistent session
     /// orders after its earlier operations (Read and Write Concern, *afterClusterTime*).
-    pub(super) fn apply_to_write(&self, command: &mut Command, concern: Option<&WriteConcern>) {
-        self.apply_write_concern(command, concern);
+    pub(super) fn apply_to_write(
+        &self,
+        command: &mut Command,
+        concern: Option<&WriteConcern>,
+    ) -> Result<(), Error> {
         command.set_read_concern(None);
+        self.apply_write_concern(command, concern)
     }
 
     /// Sets the write concern of a command that writes documents, which has no reply with `w: 0`.
@@ -212,12 +218,13 @@ impl Defaults {
         &self,
         command: &mut Command,
         concern: Option<&WriteConcern>,
-    ) {
-        self.apply_to_write(command, concern);
+    ) -> Result<(), Error> {
+        self.apply_to_write(command, concern)?;
         let concern = concern.or(self.write_concern.as_ref());
         if concern.is_some_and(|concern| !concern.is_acknowledged()) {
             command.set_unacknowledged();
         }
+        Ok(())
     }
 
     /// Returns how servers are selected for reads; `None` for the primary.
