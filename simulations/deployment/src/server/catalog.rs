@@ -1,7 +1,8 @@
 //! The commands on collections, indexes and databases.
 
 use super::{
-    Member, commands,
+    Member,
+    commands::{self, type_name},
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
     document::truth,
@@ -71,7 +72,9 @@ impl Member {
             }
             "createIndexes" => {
                 let name = namespace(request)?;
-                let done = store.create_indexes(&name, &documents(command, "indexes"))?;
+                let indexes = documents(command, "indexes");
+                check_index_names(&indexes)?;
+                let done = store.create_indexes(&name, &indexes)?;
                 let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
                 let mut reply = doc! {
                     "numIndexesBefore": number(done.before),
@@ -85,6 +88,7 @@ impl Member {
             }
             _ => {
                 let name = namespace(request)?;
+                store.refuse_view(&name)?;
                 let index = command.get("index").cloned().unwrap_or(Bson::Null);
                 let n = i32::try_from(store.drop_indexes(&name, &index)?).unwrap_or(i32::MAX);
                 return Ok(doc! { "nIndexesWas": n });
@@ -105,6 +109,7 @@ impl Member {
 
     pub(super) fn list_indexes(&mut self, now: Instant, request: &Request) -> Answer {
         let name = namespace(request)?;
+        self.replica.store().refuse_view(&name)?;
         let entries = self.replica.store().list_indexes(&name)?;
         self.listing(now, request, name.to_string(), entries)
     }
@@ -119,7 +124,10 @@ impl Member {
         let command = &request.command;
         let filter = command.get_document("filter").cloned().unwrap_or_default();
         let names = truth(command.get("nameOnly"));
-        let entries = self.replica.store().list_databases(&filter, names)?;
+        let mut entries = self.replica.store().list_databases(&filter, names)?;
+        if let Some(login) = self.limited_login(request)? {
+            entries.retain(|entry| entry.get_str("name").is_ok_and(|name| login.may_use(name)));
+        }
         let total: i64 = entries
             .iter()
             .filter_map(|e| super::document::integer_field(e, "sizeOnDisk"))
@@ -134,6 +142,7 @@ impl Member {
 
     pub(super) fn collection_statistics(&self, request: &Request) -> Answer {
         let name = namespace(request)?;
+        self.replica.store().refuse_view(&name)?;
         let found = self.replica.store().statistics(&name);
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let average = found.size_bytes.checked_div(found.count).unwrap_or(0);
@@ -169,6 +178,48 @@ impl Member {
         };
         Ok(Reply::from(reply).into())
     }
+}
+
+/// Returns an error if there is no index, or if one has no valid name.
+fn check_index_names(indexes: &[Document]) -> Result<(), Fault> {
+    if indexes.is_empty() {
+        return Err(fault(2, "Must specify at least one index to create"));
+    }
+    for index in indexes {
+        let (code, text) = match index.get("name") {
+            None => (
+                9,
+                "The 'name' field is a required property of an index specification".to_owned(),
+            ),
+            Some(Bson::String(name)) => match name.as_str() {
+                "" => (67, "index name cannot be empty".to_owned()),
+                "*" => (2, "The index name '*' is not valid.".to_owned()),
+                name if name.contains('\0') => {
+                    (67, "index name cannot contain NUL bytes".to_owned())
+                }
+                "_id_" if index.get_document("key").is_ok_and(|key| !is_id_key(key)) => (
+                    2,
+                    "The index name '_id_' is reserved for the _id index, which must have key \
+                     pattern {_id: 1}"
+                        .to_owned(),
+                ),
+                _ => continue,
+            },
+            Some(other) => (
+                14,
+                format!(
+                    "The field 'name' must be a string, but got {}",
+                    type_name(other)
+                ),
+            ),
+        };
+        return Err(fault(code, text));
+    }
+    Ok(())
+}
+
+fn is_id_key(key: &Document) -> bool {
+    key.len() == 1 && key.contains_key("_id")
 }
 
 /// Returns the fields of a command without its name and without those that every command has.

@@ -29,6 +29,7 @@ impl Member {
     pub(super) fn validate(&self, request: &Request) -> Answer {
         let name = namespace(request)?;
         let store = self.replica.store();
+        store.refuse_view(&name)?;
         let Some(collection) = store.collection(&name) else {
             let text = format!("Collection '{name}' does not exist to validate.");
             return Err(fault(26, text));
@@ -121,7 +122,11 @@ impl Member {
         let variables = command.get_document("let").ok();
         let query = Query::Count(name.clone(), find);
         let found = self.query(now, variables, query)?.number();
-        let examined = self.replica.store().statistics(&name).count;
+        // With an index, only the documents that the filter selects count.
+        let (keys, examined) = match winning.get_str("stage") {
+            Ok("FETCH" | "IDHACK") => (found, found),
+            _ => (0, self.replica.store().statistics(&name).count),
+        };
         let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         let mut explained = command.clone();
         explained.insert("$db", request.database.as_str());
@@ -136,7 +141,7 @@ impl Member {
         if with_execution {
             let mut statistics = doc! {
                 "executionSuccess": true, "nReturned": number(found), "executionTimeMillis": 0,
-                "totalKeysExamined": 0, "totalDocsExamined": number(examined),
+                "totalKeysExamined": number(keys), "totalDocsExamined": number(examined),
                 "executionStages": winning,
             };
             if verbosity == "allPlansExecution" {
@@ -168,8 +173,8 @@ impl Member {
                 let stage = if selects_by_id { "IDHACK" } else { "COLLSCAN" };
                 doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" }
             }
-            (true, Some(index)) => {
-                let scan = index_scan(&index);
+            (true, Some((index, is_multikey))) => {
+                let scan = index_scan(&index, is_multikey);
                 doc! { "stage": "FETCH", "filter": filter.clone(), "inputStage": scan }
             }
         }
@@ -177,11 +182,11 @@ impl Member {
 }
 
 /// Returns the stage of a plan that reads an index.
-fn index_scan(index: &Document) -> Document {
+fn index_scan(index: &Document, is_multikey: bool) -> Document {
     let flag = |name: &str| truth(index.get(name));
     doc! {
         "stage": "IXSCAN", "keyPattern": index.get("key").cloned(),
-        "indexName": index.get("name").cloned(), "isMultiKey": false,
+        "indexName": index.get("name").cloned(), "isMultiKey": is_multikey,
         "isUnique": flag("unique"), "isSparse": flag("sparse"),
         "isPartial": index.contains_key("partialFilterExpression"),
         "indexVersion": 2, "direction": "forward",

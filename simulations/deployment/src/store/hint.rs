@@ -152,25 +152,26 @@ impl Hinted {
 }
 
 impl Store {
-    /// Returns the specification of the index that a query uses, as an explanation shows it.
+    /// Returns the specification of the index that a query uses, as an explanation shows it, and
+    /// true if a document has several keys in it.
     pub(crate) fn planned_index(
         &self,
         namespace: &Namespace,
         find: &Find,
-    ) -> Option<Arc<Document>> {
+    ) -> Option<(Arc<Document>, bool)> {
         let collection = self.collection(namespace)?;
         if let Some(Bson::String(_) | Bson::Document(_)) = find.hint {
             let hinted = Hinted::new(collection, find).ok()?;
-            let own = || Arc::new(collection.id_index());
+            let own = || (Arc::new(collection.id_index()), false);
             return match hinted.index(collection) {
-                Some(index) => Some(index.specification.clone()),
+                Some(index) => Some((index.specification.clone(), index.is_multikey())),
                 None => hinted.key.is_some().then(own),
             };
         }
         let key = planned_key(collection, find)?;
         let named = |index: &&Index| index.specification.get_document("key").ok() == Some(&key);
         let index = collection.indexes.iter().find(named)?;
-        Some(index.specification.clone())
+        Some((index.specification.clone(), index.is_multikey()))
     }
 }
 

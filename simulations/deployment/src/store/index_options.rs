@@ -63,6 +63,18 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
             let text = format!("Index keys cannot contain an empty field: {field}");
             return Err(StoreError::new(67, text));
         }
+        let is_reserved =
+            |part: &str| part.starts_with('$') && !matches!(part, "$**" | "$id" | "$ref" | "$db");
+        if field.split('.').any(is_reserved) {
+            let text = "Index key contains an illegal field name: field name starts with '$'.";
+            return Err(StoreError::new(67, text));
+        }
+        if super::number::as_double(direction).is_some_and(f64::is_nan) {
+            return Err(StoreError::new(
+                67,
+                "Values in the index key pattern cannot be NaN.",
+            ));
+        }
         let zero = super::number::as_double(direction) == Some(0.0);
         if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
             let shown = super::order::display(direction);
@@ -165,6 +177,12 @@ fn check_types(entry: &Document) -> Answer<()> {
             let text = format!("The field '{field}' of an index has the wrong type: {shown}");
             return Err(StoreError::type_mismatch(text));
         }
+    }
+    let is_wildcard = |key: &Document| key.keys().any(|field| field.ends_with("$**"));
+    if entry.contains_key("wildcardProjection") && !entry.get_document("key").is_ok_and(is_wildcard)
+    {
+        let text = "The field 'wildcardProjection' is only allowed in an 'wildcard' index";
+        return Err(StoreError::bad_value(text));
     }
     let Ok(filter) = entry.get_document("partialFilterExpression") else {
         return Ok(());

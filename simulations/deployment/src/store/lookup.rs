@@ -132,6 +132,9 @@ impl Run<'_> {
             Some(from) => self.collection(from, &[])?,
             None => Vec::new(),
         };
+        if documents.is_empty() {
+            super::pipeline::parse(&join.stages, self.depth + 1)?;
+        }
         let budget = &self.context.budget;
         self.each(documents, |document| {
             budget.step(foreign.len() as u64)?;

@@ -7,7 +7,7 @@ use super::order::{display, type_name};
 use super::pipeline::{Answer, pipeline};
 use super::projection::Projection;
 use super::stages::stage_name;
-use super::{expression, number};
+use super::{expression, number, path};
 
 /// The stages that are not allowed in `$facet`.
 const NOT_IN_FACET: &[&str] = &["$collStats", "$facet", "$indexStats", "$merge", "$out"];
@@ -158,6 +158,11 @@ pub(super) fn facets(operand: &Bson) -> Answer<Vec<(&str, Vec<Document>)>> {
         return Err(StoreError::new(40169, text));
     };
     let facets = given.iter().map(|(name, stages)| {
+        path::check_field(name)?;
+        if name.contains('.') {
+            let text = format!("FieldPath field names may not contain '.': {name}");
+            return Err(StoreError::new(16412, text));
+        }
         let Bson::Array(items) = stages else {
             let kind = type_name(stages);
             let text = format!("arguments to $facet must be arrays, {name} is type {kind}");

@@ -8,11 +8,13 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::index::Index;
+use super::names::SYSTEM_DATABASES;
 use super::operands::check_fields;
 use super::order::type_name;
+use super::pipeline::{parse, pipeline};
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
-use super::{Answer, Store, path};
+use super::{Answer, Store, path, stages};
 
 /// Returns an error if the stage `$out` or `$merge` is malformed.
 pub(super) fn check(stage: &Document) -> Answer<()> {
@@ -44,6 +46,10 @@ pub(super) fn check(stage: &Document) -> Answer<()> {
         let text = format!("BSON field '{name}.{required}' is missing but a required field");
         return Err(StoreError::new(40414, text));
     };
+    if name == "$out" && !options.contains_key("db") {
+        let text = "BSON field '$out.db' is missing but a required field";
+        return Err(StoreError::new(40414, text));
+    }
     match place {
         Bson::String(target) => check_target(name, target)?,
         Bson::Document(place) if name == "$merge" => {
@@ -111,6 +117,23 @@ fn check_target(name: &str, target: &str) -> Answer<()> {
     Ok(())
 }
 
+/// Returns an error if the target belongs to the server itself.
+fn check_place(name: &str, target: &Namespace) -> Answer<()> {
+    let (special, internal) = match name {
+        "$out" => (17_385, 31_321),
+        _ => (31_319, 31_320),
+    };
+    if SYSTEM_DATABASES.contains(&target.database.as_str()) {
+        let text = format!("Can't {name} to internal database: {}", target.database);
+        return Err(StoreError::new(internal, text));
+    }
+    if target.collection.starts_with("system.") {
+        let text = format!("Can't {name} to special collection: {}", target.collection);
+        return Err(StoreError::new(special, text));
+    }
+    Ok(())
+}
+
 /// Returns an error if `$merge` has unknown modes, or modes that a server does not combine.
 fn check_modes(options: &Document) -> Answer<()> {
     let unknown = |field: &str, value: &str| {
@@ -120,7 +143,12 @@ fn check_modes(options: &Document) -> Answer<()> {
     };
     let matched = match options.get("whenMatched") {
         None => "merge",
-        Some(Bson::Array(_)) => "pipeline",
+        Some(Bson::Array(_)) => {
+            let stages = pipeline(options.get("whenMatched").unwrap_or(&Bson::Null))?;
+            stages::check_update(&stages)?;
+            parse(&stages, 0)?;
+            "pipeline"
+        }
         Some(Bson::String(mode)) => match mode.as_str() {
             "replace" | "merge" | "keepExisting" | "fail" => mode,
             other => return Err(unknown("whenMatched", other)),
@@ -204,6 +232,7 @@ impl Store {
                 ));
             }
         };
+        check_place(if out { "$out" } else { "$merge" }, &target)?;
         self.refuse_time_series(&target, "$out and $merge")?;
         if out {
             if self.collection(&target).is_some_and(Collection::is_capped) {

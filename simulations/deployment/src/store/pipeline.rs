@@ -41,6 +41,22 @@ pub(crate) fn transform(
         .unwrap_or_default())
 }
 
+/// Checks all stages and their operands, also where no document reaches them. `$collStats` and
+/// `$indexStats` at the start are left out, because they need a collection.
+pub(crate) fn parse(stages: &[Document], depth: usize) -> Answer<()> {
+    let context = EvaluationContext::default();
+    let run = Run {
+        store: &Store::default(),
+        database: "",
+        context: &context,
+        depth,
+    };
+    let first = stages.first().and_then(|stage| stage.keys().next());
+    let needs_collection = first.is_some_and(|name| name == "$collStats" || name == "$indexStats");
+    let stages = &stages[usize::from(needs_collection)..];
+    run.stages(Vec::new(), "", stages).map(|_| ())
+}
+
 /// The store, the database and the context with which a pipeline runs, and its depth in other
 /// pipelines and views.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +76,29 @@ impl Run<'_> {
         stages: &[Document],
     ) -> Answer<Vec<Shared>> {
         self.check_depth()?;
+        let mark = self.context.budget.charged();
+        let mut rest = stages;
+        while !rest.is_empty() {
+            // The bytes that earlier stages charged do not count for this stage.
+            self.context.budget.release_to(mark);
+            let (count, needed) = limited(rest).unwrap_or((0, 0));
+            let (first, others) = rest.split_at(count.max(1));
+            documents = match count {
+                0 => self.one_after_another(documents, collection, first)?,
+                _ => self.until(needed, documents, collection, first)?,
+            };
+            rest = others;
+        }
+        Ok(documents)
+    }
+
+    /// Passes documents through stages, of which each handles all documents before the next.
+    fn one_after_another(
+        &self,
+        mut documents: Vec<Shared>,
+        collection: &str,
+        stages: &[Document],
+    ) -> Answer<Vec<Shared>> {
         let budget = &self.context.budget;
         let mark = budget.charged();
         for stage in stages {
@@ -72,6 +111,44 @@ impl Run<'_> {
             documents = self.stage(documents, collection, name, operand)?;
         }
         Ok(documents)
+    }
+
+    /// Passes documents through stages that handle each document alone, until there are as many
+    /// results as a later `$limit` takes. A server does not read more, so that further documents
+    /// cause no errors.
+    fn until(
+        &self,
+        needed: usize,
+        documents: Vec<Shared>,
+        collection: &str,
+        stages: &[Document],
+    ) -> Answer<Vec<Shared>> {
+        let mut results = Vec::new();
+        let mut rest = &documents[..];
+        let mut most = needed;
+        loop {
+            let (part, others) = rest.split_at(most.min(rest.len()));
+            let before = self.context.budget.charged();
+            match self.one_after_another(part.to_vec(), collection, stages) {
+                Ok(more) => results.extend(more),
+                Err(error) if part.len() < 2 => return Err(error),
+                Err(_) => {
+                    self.context.budget.release_to(before);
+                    for document in part {
+                        if results.len() >= needed {
+                            break;
+                        }
+                        let alone = vec![document.clone()];
+                        results.extend(self.one_after_another(alone, collection, stages)?);
+                    }
+                }
+            }
+            if results.len() >= needed || others.is_empty() {
+                return Ok(results);
+            }
+            rest = others;
+            most = most.saturating_mul(2);
+        }
     }
 
     fn check_depth(&self) -> Answer<()> {
@@ -291,7 +368,11 @@ impl Run<'_> {
         let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
             Some(filter) => {
                 let matcher = Matcher::new(filter)?;
-                let found = collection.matching(&matcher, self.context, usize::MAX)?;
+                let needed = match limited(&stages[1..]) {
+                    Some((0, needed)) => needed,
+                    _ => usize::MAX,
+                };
+                let found = collection.matching(&matcher, self.context, needed)?;
                 let found = found
                     .iter()
                     .filter_map(|r| collection.records.get(r).cloned());
@@ -301,6 +382,39 @@ impl Run<'_> {
         };
         self.deeper().stages(documents, name, rest)
     }
+}
+
+/// Returns how many stages at the start handle each document alone, and how many of their results a
+/// `$limit` behind them takes. `None` if no `$limit` follows.
+fn limited(stages: &[Document]) -> Option<(usize, usize)> {
+    let mut named = stages
+        .iter()
+        .map(|stage| stage.iter().next())
+        .enumerate()
+        .skip_while(|(_, stage)| stage.is_some_and(|(name, _)| handles_each_alone(name)));
+    let (count, (mut name, mut operand)) = named.next().and_then(|(n, s)| Some((n, s?)))?;
+    let mut skipped = 0;
+    if name == "$skip" {
+        skipped = operands::skip(operand).ok()?;
+        (name, operand) = named.next()?.1?;
+    }
+    let taken = operands::limit(operand).ok().filter(|_| name == "$limit")?;
+    Some((count, taken.saturating_add(skipped)))
+}
+
+fn handles_each_alone(stage: &str) -> bool {
+    matches!(
+        stage,
+        "$match"
+            | "$project"
+            | "$unset"
+            | "$addFields"
+            | "$set"
+            | "$replaceRoot"
+            | "$replaceWith"
+            | "$redact"
+            | "$unwind"
+    )
 }
 
 pub(super) fn count_value(count: usize) -> Bson {

@@ -11,7 +11,7 @@ use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::order::{equal, identical_documents};
-use super::pipeline::Run;
+use super::pipeline::{self, Run};
 use super::projection::Projection;
 use super::sort::Sort;
 use super::stages;
@@ -61,6 +61,7 @@ impl Store {
         let mut found = match collection {
             None => Vec::new(),
             Some(collection) if collection.view().is_some() => {
+                check_options_of_view(find)?;
                 self.find_in_view(namespace, &matcher, &context)?
             }
             Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
@@ -251,6 +252,7 @@ impl Store {
         environment: &Environment<'_>,
     ) -> Answer<Vec<Shared>> {
         stages::check(stages)?;
+        pipeline::parse(stages, 0)?;
         let namespace = Namespace::new(database, collection.unwrap_or_default());
         let context = self.context(&namespace, collation, environment)?;
         let run = Run {
@@ -362,6 +364,23 @@ fn projected(
         shown.push(Arc::new(result));
     }
     Ok(shown)
+}
+
+/// Returns an error if a query on a view has an option that an aggregation does not have.
+fn check_options_of_view(find: &Find) -> Answer<()> {
+    let given = [
+        ("min", find.min.is_some()),
+        ("max", find.max.is_some()),
+        ("returnKey", find.return_key),
+        ("showRecordId", find.show_record_id),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let text = format!("Option {name} not supported in aggregation.");
+            Err(StoreError::new(168, text))
+        }
+    }
 }
 
 /// Returns the error for a command that is not permitted on a view.

@@ -2,18 +2,33 @@
 
 use bson::{Bson, Document};
 
+use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::pipeline::{MAX_DEPTH, Run, pipeline};
+use super::read::not_on_view;
 use super::stages::{check, stage_name};
 use super::types::Namespace;
 use super::{Answer, Store};
 
 impl Store {
+    /// Returns an error if this is a view, for a command that has no meaning for one.
+    pub(crate) fn refuse_view(&self, namespace: &Namespace) -> Answer<()> {
+        let is_view = |found: &Collection| found.view_on().is_some();
+        match self.collection(namespace).is_some_and(is_view) {
+            true => Err(not_on_view(namespace)),
+            false => Ok(()),
+        }
+    }
+
     /// Returns an error if these are options of a view whose pipeline is malformed or writes, or
     /// which depends on itself or on too many other views.
     pub(super) fn check_view(&self, namespace: &Namespace, options: &Document) -> Answer<()> {
         let Ok(on) = options.get_str("viewOn") else {
+            if options.contains_key("pipeline") {
+                let text = "'pipeline' requires 'viewOn' to also be specified";
+                return Err(StoreError::new(72, text));
+            }
             return Ok(());
         };
         let none = Bson::Array(Vec::new());

@@ -194,3 +194,156 @@ fn nan_lies_between_the_extreme_keys_and_explain_skips() {
         .expect("they are there");
     assert_eq!(statistics.get_i32("nReturned").ok(), Some(1), "{reply}");
 }
+
+#[test]
+fn a_limit_ends_a_pipeline_before_later_documents_fail() {
+    let (mut world, conn) = standalone();
+    let documents = [1, 2, 0, 3].map(|a| doc! { "_id": a, "a": a });
+    let insert = doc! { "insert": "c", "documents": documents.to_vec() };
+    assert_eq!(code(&mut world, conn, insert), None);
+    let quotient = doc! { "$divide": [1, "$a"] };
+    let matching = doc! { "$match": { "$expr": { "$gt": [quotient.clone(), 0] } } };
+    let computed = doc! { "$project": { "x": quotient } };
+    for stages in [
+        vec![matching.clone(), doc! { "$limit": 2 }],
+        vec![computed.clone(), doc! { "$limit": 2 }],
+        vec![
+            computed.clone(),
+            doc! { "$match": {} },
+            doc! { "$skip": 1 },
+            doc! { "$limit": 1 },
+        ],
+    ] {
+        let reply = send(&mut world, conn, aggregate(&stages));
+        let expected: &[i32] = if stages.len() == 4 { &[2] } else { &[1, 2] };
+        let found = batch(&reply).iter();
+        let ids = found.filter_map(|found| found.as_document()?.get_i32("_id").ok());
+        let ids: Vec<_> = ids.collect();
+        assert_eq!(ids, expected, "{stages:?}");
+    }
+    for stages in [
+        vec![matching, doc! { "$limit": 3 }],
+        vec![computed, doc! { "$skip": 2 }, doc! { "$limit": 1 }],
+    ] {
+        refused(&mut world, conn, [(aggregate(&stages), 2)]);
+    }
+}
+
+#[test]
+fn pipelines_and_updates_are_parsed_where_no_document_reaches_them() {
+    let (mut world, conn) = standalone();
+    let bogus = doc! { "$project": { "x": { "$foo": 1 } } };
+    let lookup = doc! { "from": "t", "pipeline": [bogus.clone()], "as": "y" };
+    let merge = doc! { "into": "x", "whenMatched": [{ "$match": {} }] };
+    let update = |change: Bson| {
+        doc! { "update": "c", "updates": [{ "q": {}, "u": change }] }
+    };
+    let filtered = doc! {
+        "update": "c",
+        "updates": [{ "q": {}, "u": [{ "$set": { "b": 1 } }], "arrayFilters": [{ "x": 1 }] }],
+    };
+    let bits = doc! { "$bit": { "a": { "foo": 1 } } };
+    let cases = [
+        (aggregate(&[doc! { "$lookup": lookup }]), 168),
+        (aggregate(&[doc! { "$merge": merge }]), 72),
+        (aggregate(&[doc! { "$facet": { "a.b": [] } }]), 16412),
+        (aggregate(&[doc! { "$facet": { "$x": [] } }]), 16410),
+        (aggregate(&[doc! { "$facet": { "": [] } }]), 40352),
+        (aggregate(&[doc! { "$out": "system.views" }]), 17385),
+        (
+            aggregate(&[doc! { "$out": { "db": "admin", "coll": "x" } }]),
+            31321,
+        ),
+        (aggregate(&[doc! { "$out": { "coll": "x" } }]), 40414),
+        (aggregate(&[doc! { "$merge": "system.views" }]), 31319),
+    ];
+    refused(&mut world, conn, cases);
+    // These errors are those of statements.
+    for (command, expected) in [
+        (update(vec![bogus].into()), 168),
+        (update(doc! { "$set": { "a.$[x]": 1 } }.into()), 2),
+        (update(bits.into()), 2),
+        (filtered, 9),
+    ] {
+        let reply = send(&mut world, conn, command.clone());
+        let errors = reply.get_array("writeErrors").ok();
+        let first = errors.and_then(|errors| errors.first()?.as_document());
+        let found = first.and_then(|error| error.get_i32("code").ok());
+        assert_eq!(found, Some(expected), "{command} {reply}");
+    }
+    // A parse error comes before the errors of documents.
+    fill(&mut world, conn, 1);
+    let fails = doc! { "$project": { "x": { "$divide": [1, 0] } } };
+    let group = doc! { "$group": { "x": 1 } };
+    refused(&mut world, conn, [(aggregate(&[fails, group]), 40234)]);
+}
+
+#[test]
+fn a_view_has_no_indexes_and_no_statistics() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let create = doc! { "create": "v", "viewOn": "c", "pipeline": [] };
+    assert_eq!(code(&mut world, conn, create), None);
+    let cases = [
+        (doc! { "listIndexes": "v" }, 166),
+        (doc! { "collStats": "v" }, 166),
+        (doc! { "validate": "v" }, 166),
+        (doc! { "dropIndexes": "v", "index": "*" }, 166),
+        (doc! { "find": "v", "returnKey": true }, 168),
+        (doc! { "find": "v", "showRecordId": true }, 168),
+        (doc! { "create": "w", "pipeline": [] }, 72),
+    ];
+    refused(&mut world, conn, cases);
+}
+
+#[test]
+fn an_index_has_a_valid_name_and_key() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let create = |index: Document| doc! { "createIndexes": "c", "indexes": [index] };
+    let named = |name: &str| create(doc! { "key": { "n": 1 }, "name": name });
+    let keyed = |key: Document| create(doc! { "key": key, "name": "x" });
+    let wildcard = doc! { "key": { "n": 1 }, "name": "x", "wildcardProjection": { "a": 1 } };
+    let cases = [
+        (doc! { "createIndexes": "c", "indexes": [] }, 2),
+        (create(doc! { "key": { "n": 1 } }), 9),
+        (create(doc! { "key": { "n": 1 }, "name": 5 }), 14),
+        (named(""), 67),
+        (named("*"), 2),
+        (named("a\0b"), 67),
+        (named("_id_"), 2),
+        (keyed(doc! { "$a": 1 }), 67),
+        (keyed(doc! { "n.$x": 1 }), 67),
+        (keyed(doc! { "n": f64::NAN }), 67),
+        (create(wildcard), 2),
+    ];
+    refused(&mut world, conn, cases);
+    assert_eq!(code(&mut world, conn, keyed(doc! { "$**": 1 })), None);
+}
+
+#[test]
+fn unstable_fields_are_refused_with_the_strict_stable_api() {
+    let (mut world, conn) = standalone();
+    let strict = |mut command: Document| {
+        command.extend(doc! { "apiVersion": "1", "apiStrict": true });
+        command
+    };
+    let sparse = doc! { "key": { "n": 1 }, "name": "x", "sparse": true };
+    let cases = [
+        (strict(doc! { "find": "c", "returnKey": true }), 323),
+        (strict(doc! { "find": "c", "tailable": true }), 323),
+        (
+            strict(doc! { "create": "d", "capped": true, "size": 9 }),
+            323,
+        ),
+        (
+            strict(doc! { "createIndexes": "c", "indexes": [sparse] }),
+            323,
+        ),
+    ];
+    refused(&mut world, conn, cases);
+    assert_eq!(
+        code(&mut world, conn, strict(doc! { "find": "c", "limit": 1 })),
+        None
+    );
+}

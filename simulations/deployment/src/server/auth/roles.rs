@@ -142,6 +142,21 @@ impl Login {
         })
     }
 
+    /// True if a role permits to list all databases.
+    fn sees_all(&self) -> bool {
+        self.roles.iter().any(|role| {
+            let concerns_all = |(name, any, _): &&(&str, bool, _)| *any && *name == role.name;
+            role.database == "admin" && ROLES.iter().any(|known| concerns_all(&known))
+        })
+    }
+
+    /// True if a role permits to use a database.
+    pub(in crate::server) fn may_use(&self, database: &str) -> bool {
+        let privileges = [Privilege::Read, Privilege::Write, Privilege::Schema];
+        let mut privileges = privileges.into_iter();
+        privileges.any(|privilege| self.may(privilege, database))
+    }
+
     /// Returns the privileges of all roles, as `connectionStatus` shows them.
     fn privileges(&self) -> Vec<Bson> {
         let of_role = |role: &Role| {
@@ -246,6 +261,23 @@ impl Member {
         }
     }
 
+    /// Returns the login whose user sees only databases on which it has a privilege; `None` for a
+    /// user that sees all. Fails if the user demands all without being permitted to.
+    pub(in crate::server) fn limited_login(
+        &self,
+        request: &Request,
+    ) -> Result<Option<&Login>, Fault> {
+        let conn = self.running.filter(|&conn| !self.is_internal(conn));
+        let connection = conn.and_then(|conn| self.connections.get(&conn));
+        let login = connection.and_then(|connection| connection.login.as_ref());
+        let login = login.filter(|login| self.accounts.is_required() && !login.sees_all());
+        let demand = request.command.get("authorizedDatabases");
+        match (login, demand) {
+            (Some(_), Some(demand)) if !truth(Some(demand)) => Err(unauthorized(request)),
+            _ => Ok(login),
+        }
+    }
+
     pub(in crate::server) fn connection_status(&self, conn: ConnId, request: &Request) -> Reply {
         let login = self.connections.get(&conn).and_then(|c| c.login.as_ref());
         let users = login.map(|login| doc! { "user": &login.name, "db": &login.database });
@@ -318,7 +350,11 @@ fn privilege(request: &Request) -> Option<Privilege> {
 
 /// Returns the error for a command that the user's roles do not permit.
 fn unauthorized(request: &Request) -> Fault {
-    let command: String = request.command.to_string();
+    let mut command = request.command.clone();
+    for (_, secret) in command.iter_mut().filter(|(name, _)| *name == "pwd") {
+        *secret = "xxx".into();
+    }
+    let command: String = command.to_string();
     let command: String = command.chars().take(MAX_COMMAND_CHARS).collect();
     let database = &request.database;
     let text = format!("not authorized on {database} to execute command {command}");

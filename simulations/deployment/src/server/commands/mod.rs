@@ -18,11 +18,43 @@ use super::{
 };
 use bson::{Bson, Document};
 pub(super) use stream::check_change_stream;
-pub(super) use types::{Field, Kind};
-use types::{field, has_required, type_name};
+pub(super) use types::{Field, Kind, type_name};
+use types::{field, has_required};
 
 /// A release in which a field appeared or was removed: the major and the minor number.
 type Release = (u16, u16);
+
+/// The fields that are not part of Stable API version 1, of commands that are.
+const FIELDS_NOT_IN_API: [(&str, &[&str]); 3] = [
+    (
+        "find",
+        &[
+            "awaitData",
+            "max",
+            "min",
+            "noCursorTimeout",
+            "oplogReplay",
+            "returnKey",
+            "showRecordId",
+            "tailable",
+        ],
+    ),
+    (
+        "create",
+        &[
+            "autoIndexId",
+            "capped",
+            "indexOptionDefaults",
+            "max",
+            "size",
+            "storageEngine",
+        ],
+    ),
+    (
+        "createIndexes",
+        &["background", "bucketSize", "sparse", "storageEngine"],
+    ),
+];
 
 /// The stages of pipelines that are not part of Stable API version 1.
 const NOT_IN_API: [&str; 7] = [
@@ -244,8 +276,31 @@ fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
         return Err(fault(323, text));
     }
     match command.get_bool("apiStrict") {
-        Ok(true) => check_stages(request),
+        Ok(true) => check_fields(request).and_then(|()| check_stages(request)),
         _ => Ok(()),
+    }
+}
+
+/// Returns an error if a command has a field that is not part of Stable API version 1.
+fn check_fields(request: &Request) -> Result<(), Fault> {
+    let known = FIELDS_NOT_IN_API.iter();
+    let fields = known.filter(|(command, _)| *command == request.name);
+    let mut fields = fields.flat_map(|(_, fields)| fields.iter());
+    let indexes = request.command.get_array("indexes");
+    let indexes = indexes.map(Vec::as_slice).unwrap_or_default();
+    let is_given = |field: &str| {
+        let mut indexes = indexes.iter().filter_map(Bson::as_document);
+        request.command.contains_key(field) || indexes.any(|index| index.contains_key(field))
+    };
+    match fields.find(|field| is_given(field)) {
+        None => Ok(()),
+        Some(field) => {
+            let text = format!(
+                "BSON field '{}.{field}' is not allowed with apiStrict:true.",
+                request.name
+            );
+            Err(fault(323, text))
+        }
     }
 }
 

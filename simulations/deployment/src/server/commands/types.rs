@@ -230,7 +230,7 @@ fn expected(kind: Kind) -> &'static [&'static str] {
 }
 
 /// Returns the server's name of the type of a value.
-pub(super) const fn type_name(value: &Bson) -> &'static str {
+pub(in crate::server) const fn type_name(value: &Bson) -> &'static str {
     match value {
         Bson::Double(_) => "double",
         Bson::String(_) => "string",

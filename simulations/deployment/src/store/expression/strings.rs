@@ -332,7 +332,7 @@ fn regex(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         // After an empty match, the search goes on behind the next character.
         let step = input[to..].chars().next().map_or(1, char::len_utf8);
         start = if to > from { to } else { to + step };
-        if start > input.len() {
+        if start >= input.len() {
             break;
         }
     }

@@ -72,7 +72,13 @@ impl Updater {
     pub(crate) fn new(update: &Update, array_filters: &[Document]) -> Answer<Self> {
         match update {
             Update::Pipeline(stages) => {
+                if !array_filters.is_empty() {
+                    return Err(StoreError::failed_to_parse(
+                        "arrayFilters may not be specified for pipeline-style updates",
+                    ));
+                }
                 stages::check_update(stages)?;
+                pipeline::parse(stages, 0)?;
                 Ok(Self::Pipeline(stages.clone()))
             }
             Update::Document(document) => {
@@ -83,6 +89,7 @@ impl Updater {
                 {
                     let operations = operations(document)?;
                     let filters = filters(array_filters)?;
+                    check_defined(&filters, &operations)?;
                     check_used(filters.keys(), &operations, document)?;
                     Ok(Self::Operators(operations, filters))
                 } else {
@@ -288,6 +295,27 @@ fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
     Ok(named)
 }
 
+/// Returns the name of the array filter in a part of a path; an empty one stands for all elements.
+fn filter_name(part: &str) -> Option<&str> {
+    part.strip_prefix("$[")?.strip_suffix(']')
+}
+
+/// Returns an error if a path names an array filter that the update does not have.
+fn check_defined(filters: &BTreeMap<String, Matcher>, operations: &[Operation]) -> Answer<()> {
+    for Operation { path, .. } in operations {
+        let mut names = path.split('.').filter_map(filter_name);
+        if let Some(name) = names.find(|name| !name.is_empty() && !filters.contains_key(*name)) {
+            return Err(no_filter(name, path));
+        }
+    }
+    Ok(())
+}
+
+fn no_filter(name: &str, path: &str) -> StoreError {
+    let text = format!("No array filter found for identifier '{name}' in path '{path}'");
+    StoreError::bad_value(text)
+}
+
 /// Returns an error if no path of an update has an array filter's name.
 fn check_used<'a>(
     mut names: impl Iterator<Item = &'a String>,
@@ -297,9 +325,7 @@ fn check_used<'a>(
     let parts = operations
         .iter()
         .flat_map(|operation| operation.path.split('.'));
-    let used: BTreeSet<&str> = parts
-        .filter_map(|part| part.strip_prefix("$[")?.strip_suffix(']'))
-        .collect();
+    let used: BTreeSet<&str> = parts.filter_map(filter_name).collect();
     match names.find(|name| !used.contains(name.as_str())) {
         None => Ok(()),
         Some(name) => {

@@ -47,13 +47,12 @@ pub(super) fn check(operator: &str, path: &str, operand: &Bson) -> Answer<()> {
         },
         ("$push" | "$addToSet", Bson::Document(modifiers)) => arrays::check(operator, modifiers),
         ("$currentDate", value) => date_kind(value).map(|_| ()),
-        ("$bit", value) if !matches!(value, Bson::Document(_)) => {
-            Err(StoreError::bad_value(format!(
-                "The $bit modifier is not compatible with a {}. You must pass in an embedded \
+        ("$bit", Bson::Document(given)) => check_bits(given),
+        ("$bit", value) => Err(StoreError::bad_value(format!(
+            "The $bit modifier is not compatible with a {}. You must pass in an embedded \
                  document: {{$bit: {{field: {{and/or/xor: #}}}}",
-                type_name(value)
-            )))
-        }
+            type_name(value)
+        ))),
         _ => Ok(()),
     }
 }
@@ -199,13 +198,37 @@ fn arithmetic(
     })
 }
 
-fn bitwise(operation: &Operation, target: &str, current: Option<&Bson>) -> Answer<Bson> {
-    let mut value = current.cloned().unwrap_or(Bson::Int32(0));
-    let integer = |v: &Bson| match v {
+fn integer(value: &Bson) -> Option<i64> {
+    match value {
         Bson::Int32(n) => Some(i64::from(*n)),
         Bson::Int64(n) => Some(*n),
         _ => None,
-    };
+    }
+}
+
+/// Checks the operations of `$bit`.
+fn check_bits(given: &Document) -> Answer<()> {
+    for (name, operand) in given {
+        let shown = display(operand);
+        if !matches!(name.as_str(), "and" | "or" | "xor") {
+            return Err(StoreError::bad_value(format!(
+                "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an \
+                 unknown operator: {{{name}: {shown}}}"
+            )));
+        }
+        if integer(operand).is_none() {
+            return Err(StoreError::bad_value(format!(
+                "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported \
+                 here: {{{name}: {shown}}}",
+                type_name(operand)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn bitwise(operation: &Operation, target: &str, current: Option<&Bson>) -> Answer<Bson> {
+    let mut value = current.cloned().unwrap_or(Bson::Int32(0));
     for (name, operand) in operation.operand.as_document().into_iter().flatten() {
         let Some(before) = integer(&value) else {
             return Err(StoreError::bad_value(format!(
@@ -214,25 +237,11 @@ fn bitwise(operation: &Operation, target: &str, current: Option<&Bson>) -> Answe
                 type_name(&value)
             )));
         };
-        let Some(bits) = integer(operand) else {
-            return Err(StoreError::bad_value(format!(
-                "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported \
-                 here: {{{name}: {}}}",
-                type_name(operand),
-                display(operand)
-            )));
-        };
+        let bits = integer(operand).unwrap_or_default();
         let result = match name.as_str() {
             "and" => before & bits,
             "or" => before | bits,
-            "xor" => before ^ bits,
-            _ => {
-                return Err(StoreError::bad_value(format!(
-                    "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which \
-                     is an unknown operator: {{{name}: {}}}",
-                    display(operand)
-                )));
-            }
+            _ => before ^ bits,
         };
         value = match (&value, operand, i32::try_from(result)) {
             (Bson::Int32(_), Bson::Int32(_), Ok(small)) => Bson::Int32(small),

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use bson::{Bson, Document};
 
-use super::Answer;
+use super::{Answer, no_filter};
 use crate::store::budget::Budget;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
@@ -217,11 +217,7 @@ fn places(
     if name.is_empty() {
         return Ok((0..items.len()).collect());
     }
-    let filter = filters.get(name).ok_or_else(|| {
-        StoreError::bad_value(format!(
-            "No array filter found for identifier '{name}' in path '{path}'"
-        ))
-    })?;
+    let filter = filters.get(name).ok_or_else(|| no_filter(name, path))?;
     let mut found = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let mut wrapped = Document::new();

@@ -234,6 +234,60 @@ fn roles_decide_which_commands_are_permitted() {
 }
 
 #[test]
+fn a_user_sees_the_databases_on_which_it_has_a_privilege() {
+    let (mut world, conn) = world();
+    for database in ["app", "other"] {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": database };
+        assert_eq!(code(&run(&mut world, conn, insert)), None);
+    }
+    let list = |more: Document| {
+        let mut command = doc! { "listDatabases": 1, "nameOnly": true, "$db": "admin" };
+        command.extend(more);
+        command
+    };
+    let reader = world.connect(0);
+    log_in_as(&mut world, reader, "rea");
+    for (conn, more, expected) in [
+        (
+            conn,
+            doc! {},
+            &["admin", "app", "config", "local", "other"][..],
+        ),
+        (
+            conn,
+            doc! { "authorizedDatabases": false },
+            &["admin", "app", "config", "local", "other"],
+        ),
+        (reader, doc! {}, &["app"]),
+        (reader, doc! { "authorizedDatabases": true }, &["app"]),
+    ] {
+        let reply = run(&mut world, conn, list(more));
+        let found = reply.get_array("databases").expect("a list").iter();
+        let names = found.filter_map(|entry| entry.as_document()?.get_str("name").ok());
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{reply}");
+    }
+    let reply = run(
+        &mut world,
+        reader,
+        list(doc! { "authorizedDatabases": false }),
+    );
+    assert_eq!(code(&reply), Some(13), "{reply}");
+}
+
+#[test]
+fn the_error_of_a_refused_command_shows_no_password() {
+    let (mut world, _) = world();
+    let reader = world.connect(0);
+    log_in_as(&mut world, reader, "rea");
+    let create = doc! { "createUser": "x", "pwd": "top-secret", "roles": [], "$db": "admin" };
+    let text = run(&mut world, reader, create).to_string();
+    assert!(
+        text.contains("xxx") && !text.contains("top-secret"),
+        "{text}"
+    );
+}
+
+#[test]
 fn connection_status_shows_the_user_its_roles_and_privileges() {
     let (mut world, _) = world();
     let conn = world.connect(0);
