@@ -12,6 +12,9 @@ use commands::{
 use onionskin_simulations::demo::{self, DemoOptions};
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
+/// The largest number of tasks of a demonstration.
+const MAX_TASKS: usize = 10_000;
+
 /// Runs simulated MongoDB deployments, and explains connections to real ones.
 #[derive(Debug, Parser)]
 #[command(name = "onionskin", version)]
@@ -44,8 +47,8 @@ struct Demo {
     /// collection `load_...` of the database `onionskin_demo` is filled, and dropped at the end.
     #[arg(long)]
     uri: Option<String>,
-    /// The number of tasks that write and read at once, at least one.
-    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
+    /// The number of tasks that write and read at once, from 1 to 10000.
+    #[arg(long, default_value_t = 32, value_parser = task_count)]
     tasks: usize,
     /// The duration of the load in seconds, at least one.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
@@ -69,6 +72,14 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be 1 or more".to_owned()),
         Ok(number) => Ok(number),
         Err(_) => Err("must be a whole number".to_owned()),
+    }
+}
+
+fn task_count(text: &str) -> Result<usize, String> {
+    let count = at_least_one(text)?;
+    match count <= MAX_TASKS {
+        true => Ok(count),
+        false => Err(format!("must be {MAX_TASKS} or less")),
     }
 }
 
@@ -114,17 +125,20 @@ fn run_demo(demo: Demo) -> io::Result<()> {
             &options,
         )),
     };
-    if let Some(output) = output {
+    let written = output.map(|output| {
         let page = match &report {
             Ok(report) => report.page().ok_or("the demonstration was not recorded"),
             Err(_) => Err("the demonstration ended with an error"),
         };
-        print!("{}", output.write(page));
-    }
+        output.write(page)
+    });
     let report = report.map_err(io::Error::other)?;
-    match report.is_sound() {
-        true => Ok(()),
-        false => Err(io::Error::other(report.verdict().to_string())),
+    if !report.is_sound() {
+        return Err(io::Error::other(report.verdict().to_string()));
+    }
+    match written {
+        Some(line) => commands::print(&line?),
+        None => Ok(()),
     }
 }
 

@@ -113,6 +113,26 @@ fn wrong_arguments_have_an_exit_code_of_their_own() {
 }
 
 #[test]
+fn events_without_effect_are_refused() {
+    for (name, event) in [
+        ("shard", "{ kill-shard = 0 }"),
+        ("cut", "{ cut-members = { from = 1, to = 1 } }"),
+        (
+            "client",
+            "{ cut-client = { client = 0, member = 0, up = false, down = false } }",
+        ),
+    ] {
+        let content = format!(
+            "about = \"x\"\nsafety = \"9s\"\nmembers = 3\n\
+             [[schedule]]\nat = \"1s\"\nevent = {event}\n"
+        );
+        let path = file(&format!("idle-{name}.toml"), &content);
+        let output = simulate(&[path.to_str().expect("a path"), "--seeds", "1"]);
+        assert_eq!(output.status.code(), Some(2), "{event}: {output:?}");
+    }
+}
+
+#[test]
 fn a_shown_scenario_is_that_of_its_name() {
     let shown = simulate(&["--show", "frozen"]);
     let path = file("frozen-again.toml", text(&shown.stdout));
@@ -222,7 +242,8 @@ fn a_report_that_cannot_be_written_does_not_hide_the_verdict() {
     fs::remove_file(path).expect("it is there");
     if cfg!(target_os = "linux") {
         let output = simulate(&["calm", "--seeds", "1", "--report", "/dev/full"]);
-        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains("there is no report: /dev/full"));
+        assert!(text(&output.stdout).contains("1 of 1 seeds"), "{output:?}");
     }
 }

@@ -25,13 +25,17 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Writes the content, or leaves the file empty for this reason. Returns a line about it.
-    pub(crate) fn write(mut self, content: Result<&str, &str>) -> String {
+    /// Writes the content, or leaves the file empty for this reason. Returns a line about it. Fails
+    /// if the content could not be written.
+    pub(crate) fn write(mut self, content: Result<&str, &str>) -> io::Result<String> {
         let (name, path) = (self.name, self.path.display());
         match content.map(|text| self.file.write_all(text.as_bytes())) {
-            Ok(Ok(())) => format!("{name}: {path}\n"),
-            Ok(Err(error)) => format!("there is no {name}: {path}: {error}\n"),
-            Err(reason) => format!("there is no {name}: {reason}\n"),
+            Ok(Ok(())) => Ok(format!("{name}: {path}\n")),
+            Ok(Err(error)) => {
+                let text = format!("there is no {name}: {path}: {error}");
+                Err(io::Error::new(error.kind(), text))
+            }
+            Err(reason) => Ok(format!("there is no {name}: {reason}\n")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The subcommand `simulate`.
 
-use super::Output;
+use super::{Output, print};
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_simulations::simulate::{
@@ -24,6 +24,20 @@ const PRINTED_FAILURES: u64 = 5;
 /// The largest size of a verdict that is read, in bytes.
 const MAX_VERDICT_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The options that are about runs.
+const OF_RUNS: [&str; 10] = [
+    "seeds",
+    "way",
+    "jobs",
+    "shard",
+    "until_failure",
+    "seconds",
+    "trace",
+    "report",
+    "history",
+    "shrink",
+];
+
 /// The arguments of `simulate`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
@@ -32,15 +46,14 @@ pub(crate) struct Simulate {
     #[arg(group = "what")]
     scenario: Option<String>,
     /// List the scenarios.
-    #[arg(long, group = "what")]
+    #[arg(long, group = "what", conflicts_with_all = OF_RUNS)]
     list: bool,
     /// Print the file of a scenario, to be changed.
-    #[arg(long, group = "what", value_name = "SCENARIO")]
+    #[arg(long, group = "what", value_name = "SCENARIO", conflicts_with_all = OF_RUNS)]
     show: Option<String>,
     /// Join the verdicts in these files, which `--json` has printed, to one.
     #[arg(long, group = "what", value_name = "FILE", num_args = 1..)]
-    #[arg(conflicts_with_all = ["seeds", "shard", "jobs", "seconds"])]
-    #[arg(conflicts_with_all = ["until_failure", "trace", "report", "history", "shrink"])]
+    #[arg(conflicts_with_all = OF_RUNS)]
     merge: Vec<PathBuf>,
     /// The seeds: from the first to the one before the last, or one seed.
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = seeds)]
@@ -98,7 +111,10 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     };
     match found {
         Some(seeds) if !seeds.is_empty() => Ok(seeds),
-        _ => Err("must be one number, or two as in 0..100, of which the second is higher".into()),
+        _ => Err(format!(
+            "must be one number below {}, or two as in 0..100, of which the second is higher",
+            u64::MAX
+        )),
     }
 }
 
@@ -204,10 +220,11 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     })?;
     let failed = verdict.failed_runs.first().map(|failed| failed.seed);
     let shown = failed.or_else(|| sweep.first().filter(|_| verdict.seeds > 0));
+    let mut written = Ok(());
     if outputs.page.is_some() || outputs.history.is_some() {
         let keep = |options: &mut WorldOptions| options.keep_picture = outputs.page.is_some();
         let run = shown.map(|seed| run_keeping(seed, way, scenario, keep));
-        outputs.write(name, run.as_ref());
+        written = outputs.write(name, run.as_ref());
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         tell("Looking for a smaller scenario.");
@@ -218,22 +235,26 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
             print(&format!("# {way}, {text}\n{}", scenarios::text(&smaller)))?;
         }
     }
-    Ok(exit_code(&verdict))
+    conclude(&verdict, written)
+}
+
+/// Returns the exit code of a verdict. A file that could not be written is an error, unless a run
+/// has failed.
+fn conclude(verdict: &Verdict, written: io::Result<()>) -> io::Result<ExitCode> {
+    match written {
+        Err(error) if verdict.failures.total() == 0 => Err(error),
+        Err(error) => {
+            tell(&format!("onionskin: {error}\n"));
+            Ok(exit_code(verdict))
+        }
+        Ok(()) => Ok(exit_code(verdict)),
+    }
 }
 
 fn tell_failed_seeds(verdict: &Verdict) {
     let failed = verdict.failed_runs.iter();
     let seeds: Vec<String> = failed.map(|failed| failed.seed.to_string()).collect();
     tell(&format!("the lowest failed seeds: {}\n", seeds.join(", ")));
-}
-
-/// Prints to the standard output. A reader that has gone is no error.
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
 }
 
 /// Prints to the standard error, if it takes it.
@@ -253,14 +274,14 @@ fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io:
         options.keep_trace = true;
         options.keep_picture = outputs.page.is_some();
     });
-    outputs.write(name, Some(&run));
+    let written = outputs.write(name, Some(&run));
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
     print(&match run {
         Ok(report) => format!("{}\n{report}\n", report.trace),
         Err(text) => format!("seed {seed}: panic: {text}\n"),
     })?;
-    Ok(exit_code(&verdict))
+    conclude(&verdict, written)
 }
 
 fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<ExitCode> {
@@ -317,25 +338,26 @@ struct Outputs<'a> {
 
 impl Outputs<'_> {
     /// Writes what the options ask for about a run. A run that panicked has nothing of it.
-    fn write(self, scenario: &str, run: Option<&Result<Report, String>>) {
+    fn write(self, scenario: &str, run: Option<&Result<Report, String>>) -> io::Result<()> {
         let write = |output: Option<Output<'_>>, text: &dyn Fn(&Report) -> Option<String>| {
-            let Some(output) = output else { return };
+            let Some(output) = output else { return Ok(()) };
             let text = match run {
                 None => Err("no seed has run"),
                 Some(Err(_)) => Err("the run has panicked"),
                 Some(Ok(report)) => text(report).ok_or("the run has none"),
             };
-            tell(&output.write(text.as_deref().map_err(|reason| *reason)));
+            tell(&output.write(text.as_deref().map_err(|reason| *reason))?);
+            Ok(())
         };
         write(self.page, &|report| {
             let Report { seed, way, .. } = report;
             let title = format!("{scenario}, seed {seed}, {way}");
             report.page(&title, Some(&command(scenario, *seed, *way)))
-        });
+        })?;
         write(self.history, &|report| {
             let lines = report.lists.json_lines();
             (!lines.is_empty()).then_some(lines)
-        });
+        })
     }
 }
 

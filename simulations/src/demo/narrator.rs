@@ -7,6 +7,7 @@ use onionskin::{
 use onionskin_worlds::{recorder::Recorder, world::picture::MarkKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::{self, Write as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -48,7 +49,9 @@ impl Narrator {
 
     pub(super) fn print(&self, text: &str) {
         let elapsed = self.start.elapsed();
-        println!(
+        // A reader that has gone does not end the demonstration.
+        let _ = writeln!(
+            io::stdout(),
             "{:>3}.{:03}s  {text}",
             elapsed.as_secs(),
             elapsed.subsec_millis()

@@ -10,7 +10,12 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject as _},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
-use std::{fs, io, path::Path, sync::Arc};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 /// The subject of the certificate in `client.pem`, in the form of RFC 2253.
 pub const CLIENT_SUBJECT: &str = "C=IS,ST=Reykjavik,L=Reykjavik,O=MongoDB,OU=Drivers,CN=client";
@@ -37,7 +42,7 @@ pub(super) fn generate(
     directory: &Path,
     client_authorities: Option<&Path>,
 ) -> io::Result<Arc<ServerConfig>> {
-    fs::create_dir_all(directory)?;
+    fs::create_dir_all(directory).map_err(|error| named(directory, error))?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![
@@ -66,15 +71,18 @@ pub(super) fn generate(
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let of_client = signed(client, &authority)?;
 
-    fs::write(directory.join("ca.pem"), authority.pem())?;
-    fs::write(directory.join("server.pem"), both(&certificate, &key))?;
+    write(&directory.join("ca.pem"), &authority.pem())?;
+    write(&directory.join("server.pem"), &both(&certificate, &key))?;
     let client = both(&of_client.0, &of_client.1);
-    fs::write(directory.join("client.pem"), client)?;
+    write(&directory.join("client.pem"), &client)?;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let authorities = match client_authorities {
         None => vec![authority.der().clone()],
-        Some(file) => certificates(&fs::read(file)?)?,
+        Some(file) => {
+            let pem = fs::read(file).map_err(|error| named(file, error))?;
+            certificates(&pem)?
+        }
     };
     let verifier = client_verifier(authorities, &provider)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -85,6 +93,22 @@ pub(super) fn generate(
         .with_single_cert(vec![certificate.der().clone()], key)
         .map(Arc::new)
         .map_err(io::Error::other)
+}
+
+/// Returns an error that names the file.
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Writes a file that only its owner can read, because it can have a private key.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(|error| named(path, error))?;
+    file.write_all(text.as_bytes())
+        .map_err(|error| named(path, error))
 }
 
 fn signed(

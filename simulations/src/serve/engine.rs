@@ -8,7 +8,7 @@ mod work;
 
 use super::{
     Call, Order, ServeOptions, Status,
-    setup::{deployment_options, tls, uri, write_tokens},
+    setup::{TemporaryDirectory, deployment_options, tls, uri, write_tokens},
 };
 use accept::{Port, bind, bind_now};
 use clock::Clock;
@@ -91,6 +91,8 @@ pub(super) struct Engine {
     shared: Rc<Shared>,
     uri: String,
     tls_directory: Option<PathBuf>,
+    /// The directory is removed when the engine ends.
+    _temporary: Option<TemporaryDirectory>,
 }
 
 impl Engine {
@@ -111,7 +113,8 @@ impl Engine {
             listeners.push((target, listener));
         }
         write_tokens(&options)?;
-        let (tls, tls_directory) = tls(&options)?;
+        let tls = tls(&options)?;
+        let tls_directory = tls.as_ref().map(|tls| tls.directory.clone());
         let hosts = balancer
             .as_ref()
             .map_or(addresses.as_slice(), slice::from_ref);
@@ -136,7 +139,7 @@ impl Engine {
             addresses,
             balancer,
             ports: RefCell::default(),
-            tls,
+            tls: tls.as_ref().map(|tls| tls.config.clone()),
             clock: Clock::start(),
             next_conn: Cell::new(0),
             deadline_moved: Notify::new(),
@@ -156,6 +159,7 @@ impl Engine {
             shared,
             uri,
             tls_directory,
+            _temporary: tls.and_then(|tls| tls.temporary),
         })
     }
 

@@ -68,19 +68,45 @@ fn wall_time() -> WallTime {
     WallTime::from_unix(wall.unwrap_or_default())
 }
 
-pub(super) fn tls(
-    options: &ServeOptions,
-) -> io::Result<(Option<Arc<ServerConfig>>, Option<PathBuf>)> {
-    if !options.tls {
-        return Ok((None, None));
+/// A directory that is removed at the end.
+#[derive(Debug)]
+pub(super) struct TemporaryDirectory(PathBuf);
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
-    let directory = options.tls_directory.clone().unwrap_or_else(|| {
-        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onionskin-tls-{}-{number}", std::process::id());
-        std::env::temp_dir().join(name)
-    });
+}
+
+/// TLS of a deployment.
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    /// The directory of the certificates.
+    pub(super) directory: PathBuf,
+    /// The same directory, unless the options name it.
+    pub(super) temporary: Option<TemporaryDirectory>,
+}
+
+pub(super) fn tls(options: &ServeOptions) -> io::Result<Option<Tls>> {
+    if !options.tls {
+        return Ok(None);
+    }
+    let (directory, temporary) = match &options.tls_directory {
+        Some(directory) => (directory.clone(), None),
+        None => {
+            let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+            let name = format!("onionskin-tls-{}-{number}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            let temporary = TemporaryDirectory(directory.clone());
+            (directory, Some(temporary))
+        }
+    };
     let config = certificate::generate(&directory, options.tls_ca_file.as_deref())?;
-    Ok((Some(config), Some(directory)))
+    Ok(Some(Tls {
+        config,
+        directory,
+        temporary,
+    }))
 }
 
 pub(super) fn uri(

@@ -136,9 +136,10 @@ mod tests {
         }
         let mut scenario = Scenario::default();
         scenario.safety = Some(Span(Duration::from_secs(2)));
+        scenario.members = Some(2);
         scenario.schedule = Some(vec![Scheduled {
             at: Span(Duration::from_millis(1_500)),
-            event: Disaster::CutMembers { from: 0, to: 0 },
+            event: Disaster::CutMembers { from: 0, to: 1 },
         }]);
         assert_eq!(parse(&text(&scenario)), Ok(scenario));
     }

@@ -18,7 +18,7 @@ const BACKLOG: u32 = 1024;
 /// Binds a free port, or the port `base + place`.
 pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
     let port = match base {
-        None => Some(0),
+        None | Some(0) => Some(0),
         Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
     };
     let port = port.ok_or_else(|| {

@@ -122,3 +122,20 @@ fn only_the_authorities_in_the_file_sign_client_certificates() {
     let mut stream = connect_with(&deployment, &own, Some(&own));
     assert!(send_command(&mut stream, &authenticate()).is_none());
 }
+
+#[test]
+fn the_own_directory_of_certificates_is_private_and_removed_at_the_end() {
+    let mut options = ServeOptions::standalone();
+    options.tls = true;
+    let deployment = Embedded::start(options).expect("starts");
+    let directory = deployment.tls_directory().expect("it has one").clone();
+    let file = std::fs::metadata(directory.join("server.pem")).expect("it is there");
+    #[cfg(unix)]
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o77,
+        0
+    );
+    assert!(file.is_file());
+    drop(deployment);
+    assert!(!directory.exists());
+}

@@ -232,7 +232,9 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
             1 => plan.push((at, Disaster::StepDown)),
             2 => {
                 let to = index(random, options.members);
-                plan.push((at, Disaster::CutMembers { from: member, to }));
+                if to != member {
+                    plan.push((at, Disaster::CutMembers { from: member, to }));
+                }
                 plan.push((later, Disaster::JoinMembers));
             }
             3 => {

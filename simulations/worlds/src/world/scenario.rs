@@ -294,6 +294,25 @@ impl Scenario {
         name.map(|name| format!("`client-options` cannot have `{name}`"))
     }
 
+    /// Returns the reason why an event has no effect, if there is one.
+    fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
+        let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
+        match *event {
+            Disaster::CutMembers { from, to } | Disaster::CutShards { from, to } if from == to => {
+                Some("a cut is between two different members or shards")
+            }
+            Disaster::CutClient {
+                up: false,
+                down: false,
+                ..
+            } => Some("a `cut-client` needs `up` or `down`"),
+            _ if concerned_shards(event) > 0 && !has_routers => {
+                Some("an event of shards needs `shape` to be sharded or load-balanced")
+            }
+            _ => None,
+        }
+    }
+
     fn schedule_fault(&self) -> Option<String> {
         let mut events = self.schedule.iter().flatten().peekable();
         events.peek()?;
@@ -315,6 +334,9 @@ impl Scenario {
             }
             if *event == Disaster::StepDown && self.shape == Some(WorldShape::LoadBalanced) {
                 return Some("behind a load balancer no member steps down".to_owned());
+            }
+            if let Some(reason) = self.idle_event(event) {
+                return Some(reason.to_owned());
             }
             let lacks = |name, needed: usize, number: Option<usize>| {
                 let is_lacking = needed > number.unwrap_or(1);
