@@ -49,6 +49,7 @@ const REFUSED: &[&str] = &[
     "$listSampledQueries",
     "$listSessions",
     "$planCacheStats",
+    "$querySettings",
     "$queryStats",
     "$setWindowFields",
     "$shardedDataDistribution",

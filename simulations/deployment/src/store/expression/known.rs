@@ -216,6 +216,7 @@ pub(super) const REFUSED: &[&str] = &[
     "$bitOr",
     "$bitXor",
     "$bitNot",
+    "$toUUID",
 ];
 
 #[cfg(test)]

@@ -428,9 +428,13 @@ fn places(name: &str, value: &Bson) -> Answer<Vec<u32>> {
             Ok((0..bits).filter(set).collect())
         }
         other => {
-            let mask = number::as_integer(other).and_then(|n| u64::try_from(n).ok());
-            let mask = mask.ok_or_else(|| {
+            let number = number::as_integer(other).ok_or_else(|| {
                 invalid("takes an Array, a number, or a BinData but received neither")
+            })?;
+            let mask = u64::try_from(number).map_err(|_| {
+                StoreError::failed_to_parse(format!(
+                    "Expected a non-negative number in: {name}: {number}"
+                ))
             })?;
             Ok((0..64).filter(|p| mask >> p & 1 == 1).collect())
         }
