@@ -57,7 +57,7 @@ enum Goal {
     Stop,
 }
 
-/// What is known about the chunks that the server has stored.
+/// The knowledge about the chunks that the server has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
     /// There are none.

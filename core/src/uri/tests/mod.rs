@@ -195,15 +195,6 @@ fn every_option_is_parsed_with_its_unit() {
 }
 
 #[test]
-fn a_staleness_of_zero_is_kept_for_selection_to_refuse() {
-    // STALE-3 and STALE-5: only selection knows the smallest value.
-    let parsed = parse("mongodb://a/?readPreference=nearest&maxStalenessSeconds=0").expect("valid");
-    assert!(parsed.warnings.is_empty());
-    let staleness = parsed.options.read_preference().max_staleness();
-    assert_eq!(staleness, Some(Duration::ZERO));
-}
-
-#[test]
 fn zero_disables_optional_limits() {
     let parsed = parse(
         "mongodb://a/?connectTimeoutMS=0&socketTimeoutMS=0&waitQueueTimeoutMS=0&maxIdleTimeMS=0\

@@ -383,3 +383,12 @@ fn a_client_that_scans_has_try_once_also_if_its_options_were_parsed_for_another_
         assert_eq!(options.warnings(), warnings);
     }
 }
+
+#[test]
+fn a_staleness_of_zero_is_kept_for_selection_to_refuse() {
+    // STALE-3 and STALE-5: only selection knows the smallest value.
+    let parsed = parse("mongodb://a/?readPreference=nearest&maxStalenessSeconds=0").expect("valid");
+    assert!(parsed.warnings.is_empty());
+    let staleness = parsed.options.read_preference().max_staleness();
+    assert_eq!(staleness, Some(Duration::ZERO));
+}

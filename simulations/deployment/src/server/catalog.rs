@@ -11,7 +11,7 @@ use super::{
     reply::Reply,
     write::documents,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES};
+use crate::store::{Namespace, SYSTEM_DATABASES, Store};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -70,22 +70,7 @@ impl Member {
                 let drop_target = truth(command.get("dropTarget"));
                 store.rename_collection(&from, &to, drop_target)?;
             }
-            "createIndexes" => {
-                let name = namespace(request)?;
-                let indexes = documents(command, "indexes");
-                check_index_names(&indexes)?;
-                let done = store.create_indexes(&name, &indexes)?;
-                let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-                let mut reply = doc! {
-                    "numIndexesBefore": number(done.before),
-                    "numIndexesAfter": number(done.after),
-                    "createdCollectionAutomatically": done.created_collection,
-                };
-                if done.before == done.after {
-                    reply.insert("note", "all indexes already exist");
-                }
-                return Ok(reply);
-            }
+            "createIndexes" => return create_indexes(store, request),
             _ => {
                 let name = namespace(request)?;
                 store.refuse_view(&name)?;
@@ -178,6 +163,23 @@ impl Member {
         };
         Ok(Reply::from(reply).into())
     }
+}
+
+fn create_indexes(store: &mut Store, request: &Request) -> Result<Document, Fault> {
+    let name = namespace(request)?;
+    let indexes = documents(&request.command, "indexes");
+    check_index_names(&indexes)?;
+    let done = store.create_indexes(&name, &indexes)?;
+    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    let mut reply = doc! {
+        "numIndexesBefore": number(done.before),
+        "numIndexesAfter": number(done.after),
+        "createdCollectionAutomatically": done.created_collection,
+    };
+    if done.before == done.after {
+        reply.insert("note", "all indexes already exist");
+    }
+    Ok(reply)
 }
 
 /// Returns an error if there is no index, or if one has no valid name.

@@ -57,34 +57,8 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
         let text = format!("Index key pattern cannot have more than {MAX_FIELDS} fields");
         return Err(StoreError::new(67, text));
     }
-    for (field, direction) in key {
-        super::path::check(field)?;
-        if field.split('.').any(str::is_empty) {
-            let text = format!("Index keys cannot contain an empty field: {field}");
-            return Err(StoreError::new(67, text));
-        }
-        let is_reserved =
-            |part: &str| part.starts_with('$') && !matches!(part, "$**" | "$id" | "$ref" | "$db");
-        if field.split('.').any(is_reserved) {
-            let text = "Index key contains an illegal field name: field name starts with '$'.";
-            return Err(StoreError::new(67, text));
-        }
-        if super::number::as_double(direction).is_some_and(f64::is_nan) {
-            return Err(StoreError::new(
-                67,
-                "Values in the index key pattern cannot be NaN.",
-            ));
-        }
-        let zero = super::number::as_double(direction) == Some(0.0);
-        if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
-            let shown = super::order::display(direction);
-            let text = format!(
-                "Values in v:2 index key pattern must be numbers or strings and \
-                                not 0: {field}: {shown}"
-            );
-            return Err(StoreError::new(67, text));
-        }
-    }
+    key.iter()
+        .try_for_each(|(field, direction)| check_field(field, direction))?;
     let name = entry
         .get_str("name")
         .map_or_else(|_| generated_name(key), str::to_owned);
@@ -120,6 +94,37 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
     add_options(&mut result, entry);
     result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
     Ok(result)
+}
+
+/// Returns an error if a field of the key of an index is malformed.
+fn check_field(field: &str, direction: &Bson) -> Answer<()> {
+    super::path::check(field)?;
+    if field.split('.').any(str::is_empty) {
+        let text = format!("Index keys cannot contain an empty field: {field}");
+        return Err(StoreError::new(67, text));
+    }
+    let is_reserved =
+        |part: &str| part.starts_with('$') && !matches!(part, "$**" | "$id" | "$ref" | "$db");
+    if field.split('.').any(is_reserved) {
+        let text = "Index key contains an illegal field name: field name starts with '$'.";
+        return Err(StoreError::new(67, text));
+    }
+    if super::number::as_double(direction).is_some_and(f64::is_nan) {
+        return Err(StoreError::new(
+            67,
+            "Values in the index key pattern cannot be NaN.",
+        ));
+    }
+    let zero = super::number::as_double(direction) == Some(0.0);
+    if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
+        let shown = super::order::display(direction);
+        let text = format!(
+            "Values in v:2 index key pattern must be numbers or strings and \
+                            not 0: {field}: {shown}"
+        );
+        return Err(StoreError::new(67, text));
+    }
+    Ok(())
 }
 
 /// Adds the options of an entry of `createIndexes` to a specification, as they are listed.

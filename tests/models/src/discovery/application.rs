@@ -144,12 +144,8 @@ impl Model {
     ) {
         let clears = match phase {
             Phase::Proxy | Phase::Hello => false,
-            // Table A.8 has no row for a state change error in authentication behind a load
-            // balancer. The model treats the error like that of an operation.
-            Phase::Authentication => !matches!(
-                class,
-                Class::Nothing | Class::State(StateChange::Ordinary, _)
-            ),
+            // Row 17 of table A.8, for every command error.
+            Phase::Authentication => !matches!(class, Class::Nothing),
             Phase::Operation => matches!(
                 class,
                 Class::Network | Class::State(StateChange::ShutDown, _)

@@ -98,10 +98,13 @@ defaults!(DatabaseOptions);
 defaults!(GridFsBucketOptions);
 
 impl RunCursorCommandOptions {
-    /// Returns the settings of the cursor. The `maxTimeMS` is that of each `getMore` (RUN-33).
+    /// Returns the settings of the cursor. The `maxTimeMS` is that of each `getMore` ([RUN-33]).
     ///
-    /// Fails if a `maxTimeMS` is set beside a time limit (RUN-41), except for a cursor that awaits
-    /// new documents.
+    /// Fails if a `maxTimeMS` is set beside a time limit ([RUN-41]), except for a cursor that
+    /// awaits new documents.
+    ///
+    /// [RUN-33]: crate::requirements::messages#RUN-33
+    /// [RUN-41]: crate::requirements::messages#RUN-41
     pub fn cursor_settings(&self) -> Result<CursorSettings, Error> {
         let awaits = self.cursor_type == Some(CursorType::TailableAwait);
         if self.max_time.is_some() && self.timeout.is_some() && !awaits {

@@ -37,6 +37,13 @@ pub(crate) const PYMONGO: &[Rule] = &[
         |s| s.query.contains("app%4Eame"),
     ),
     rule(
+        "option maxstalenessseconds",
+        "a maximum staleness of 0 is ignored",
+        "STALE-5",
+        Ours,
+        |s| s.is("maxstalenessseconds", "0"),
+    ),
+    rule(
         "option ssl",
         "the value of ssl is that of tls",
         "URI-12",
