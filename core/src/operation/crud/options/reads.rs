@@ -30,7 +30,8 @@ options! { ($)
         /// Sets whether mongos returns what it finds if a shard is unavailable, instead of an
         /// error.
         allow_partial_results: bool => Body "allowPartialResults",
-        /// Sets the maximum number of documents per batch. Default: chosen by the server.
+        /// Sets the maximum number of documents per batch. Default, also for zero: chosen by the
+        /// server. With a negative `limit` there is one batch.
         batch_size: u32 => Kept "batchSize",
         /// Sets the rules by which texts are compared.
         collation: Collation => Body "collation",
