@@ -132,14 +132,16 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         };
         output.write(page)
     });
+    let written = written.transpose();
+    match &written {
+        Ok(line) => commands::print(line.as_deref().unwrap_or_default())?,
+        Err(error) => eprintln!("onionskin: {error}"),
+    }
     let report = report.map_err(io::Error::other)?;
     if !report.is_sound() {
         return Err(io::Error::other(report.verdict().to_string()));
     }
-    match written {
-        Some(line) => commands::print(&line?),
-        None => Ok(()),
-    }
+    written.map(|_| ())
 }
 
 #[cfg(test)]

@@ -268,7 +268,8 @@ impl Pins {
     /// broken or not pinned by this holder.
     ///
     /// The end of a transaction does not wait for a command that only the application can end, such
-    /// as the `getMore` of a cursor that it no longer polls, and is refused too.
+    /// as the `getMore` of a cursor that it no longer polls, also if that one waits itself. It is
+    /// refused too.
     pub(super) fn check_out(&mut self, id: PinId, request: PinRequest) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
@@ -276,12 +277,14 @@ impl Pins {
             return PinCheckOut::Refused(released_pin_error());
         };
         let ends_alone = request.ends_alone;
+        let is_stuck = matches!(pinned.state, State::InUse { ends_alone: false })
+            || pinned.waiting.iter().any(|waiting| !waiting.ends_alone);
         match &mut pinned.state {
             state @ State::Free(_) => match std::mem::replace(state, State::InUse { ends_alone }) {
                 State::Free(connection) => PinCheckOut::Connection(connection),
                 _ => PinCheckOut::Waiting(id.socket),
             },
-            State::InUse { ends_alone: false } if request.can_move => {
+            State::InUse { .. } | State::Draining if request.can_move && is_stuck => {
                 let message = "another command of the transaction uses its connection";
                 PinCheckOut::Refused(Error::network(NetworkFault::Other, message))
             }

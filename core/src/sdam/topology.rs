@@ -25,8 +25,11 @@ const MIN_SERVER_RELEASE: &str = "4.2";
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
-    /// The seeds, or the hosts of the last SRV lookup.
-    seeds: BTreeSet<Address>,
+    /// The servers that stay in a full topology: the seeds, or the hosts of the last SRV lookup, and
+    /// those that have answered.
+    kept: BTreeSet<Address>,
+    /// The number of seeds, or of the hosts of the last SRV lookup.
+    seeds: usize,
     /// True if the client was configured with exactly one seed, and no SRV lookup found more.
     single_seed: bool,
     possible_primary: bool,
@@ -39,7 +42,8 @@ impl Topology {
     pub(super) fn new(options: &SdamOptions) -> Self {
         Self {
             description: Arc::new(TopologyDescription::unknown(options.topology_id)),
-            seeds: options.seeds.iter().cloned().collect(),
+            kept: options.seeds.iter().cloned().collect(),
+            seeds: options.seeds.len(),
             single_seed: options.seeds.len() == 1,
             possible_primary: options.possible_primary || options.scanning.is_some(),
             newest_election: None,
@@ -77,12 +81,19 @@ impl Topology {
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let maxima = (description.max_election_id, description.max_set_version);
+        if new.server_type.is_available() {
+            self.kept.insert(new.address.clone());
+        }
         let rules = Rules {
-            seeds: &self.seeds,
+            kept: &self.kept,
+            seeds: self.seeds,
             single_seed: self.single_seed,
             possible_primary: self.possible_primary,
         };
         let update = apply(description, rules, previous, Arc::new(new));
+        for removed in &update.removed {
+            self.kept.remove(removed);
+        }
         if maxima != (description.max_election_id, description.max_set_version) {
             self.newest_election = Some(update.subject.new.address.clone());
         }
@@ -116,7 +127,8 @@ impl Topology {
         }
         // A standalone becomes the only server of the topology only if it is the only host.
         self.single_seed &= hosts.len() == 1;
-        self.seeds = hosts.iter().cloned().collect();
+        self.kept = hosts.iter().cloned().collect();
+        self.seeds = hosts.len();
         let description = Arc::make_mut(&mut self.description);
         for address in &removed {
             description.servers.remove(address);

@@ -56,8 +56,10 @@ impl Update {
 /// The facts that transitions depend on beside the descriptions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
-    /// The seeds, which stay in a full topology.
-    pub(super) seeds: &'a BTreeSet<Address>,
+    /// The seeds and the servers that have answered, which stay in a full topology.
+    pub(super) kept: &'a BTreeSet<Address>,
+    /// The number of seeds.
+    pub(super) seeds: usize,
     /// True if the client was configured with exactly one seed.
     pub(super) single_seed: bool,
     /// True if an Unknown server that a member names as primary becomes `PossiblePrimary`.
@@ -320,7 +322,8 @@ impl Step<'_> {
     /// [nobody names](Self::nameless) any more.
     fn add_members(&mut self) {
         let new = Arc::clone(&self.new);
-        let most = MAX_NAMED_SERVERS.max(self.rules.seeds.len() + MAX_MEMBERS);
+        let seeds = self.rules.seeds;
+        let most = MAX_NAMED_SERVERS.max((seeds + MAX_MEMBERS).min(MAX_SERVERS));
         let mut nameless = None;
         for address in new.members().take(MAX_MEMBERS) {
             if self.topology.servers.contains_key(address) {
@@ -340,12 +343,12 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the Unknown servers that are no seeds and are in no member's lists. Otherwise one
-    /// member could fill the topology with servers that do not exist, and keep the true ones out.
+    /// Returns the servers that never answered, are no seeds, and are in no member's lists. Otherwise
+    /// one member could fill the topology with servers that do not exist, and keep the true ones out.
     fn nameless(&self) -> Vec<Address> {
         let servers = self.topology.servers.values();
         let lists = servers.flat_map(|server| server.members().take(MAX_MEMBERS));
-        let named: BTreeSet<&Address> = lists.chain(self.rules.seeds).collect();
+        let named: BTreeSet<&Address> = lists.chain(self.rules.kept).collect();
         let mut nameless = Vec::new();
         for (address, server) in &self.topology.servers {
             if !server.server_type.is_available() && !named.contains(address) {

@@ -349,15 +349,16 @@ impl Outputs<'_> {
             tell(&output.write(text.as_deref().map_err(|reason| *reason))?);
             Ok(())
         };
-        write(self.page, &|report| {
+        let page = write(self.page, &|report| {
             let Report { seed, way, .. } = report;
             let title = format!("{scenario}, seed {seed}, {way}");
             report.page(&title, Some(&command(scenario, *seed, *way)))
-        })?;
-        write(self.history, &|report| {
+        });
+        let history = write(self.history, &|report| {
             let lines = report.lists.json_lines();
             (!lines.is_empty()).then_some(lines)
-        })
+        });
+        page.and(history)
     }
 }
 

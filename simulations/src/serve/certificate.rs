@@ -71,10 +71,11 @@ pub(super) fn generate(
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let of_client = signed(client, &authority)?;
 
-    write(&directory.join("ca.pem"), &authority.pem())?;
-    write(&directory.join("server.pem"), &both(&certificate, &key))?;
+    let authority_file = directory.join("ca.pem");
+    fs::write(&authority_file, authority.pem()).map_err(|error| named(&authority_file, error))?;
+    write_key(&directory.join("server.pem"), &both(&certificate, &key))?;
     let client = both(&of_client.0, &of_client.1);
-    write(&directory.join("client.pem"), &client)?;
+    write_key(&directory.join("client.pem"), &client)?;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let authorities = match client_authorities {
@@ -100,10 +101,15 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Writes a file that only its owner can read, because it can have a private key.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file with a private key, which only its owner can read.
+fn write_key(path: &Path, text: &str) -> io::Result<()> {
+    // An old file could be readable for others.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(path, error)),
+        _ => {}
+    }
     let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(|error| named(path, error))?;

@@ -95,8 +95,12 @@ pub(super) fn tls(options: &ServeOptions) -> io::Result<Option<Tls>> {
         Some(directory) => (directory.clone(), None),
         None => {
             let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
-            let name = format!("onionskin-tls-{}-{number}", std::process::id());
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let nanos = since.unwrap_or_default().as_nanos();
+            let name = format!("onionskin-tls-{}-{number}-{nanos}", std::process::id());
             let directory = std::env::temp_dir().join(name);
+            // One that exists belongs to somebody else.
+            std::fs::create_dir(&directory)?;
             let temporary = TemporaryDirectory(directory.clone());
             (directory, Some(temporary))
         }

@@ -408,14 +408,14 @@ impl Client {
         Attempt::Waiting
     }
 
-    /// Takes the pinned connection of an operation, or lets the operation wait until the late reply
-    /// on that connection was read. Ends the attempt if the connection cannot be used.
+    /// Takes the pinned connection of an operation, or lets the operation wait for the end of the
+    /// commands before it on that connection. Ends the attempt if the connection cannot be used.
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.retry.paused_until = None;
         operation.retry.attempts += 1;
         let request = PinRequest {
             operation: operation.id,
-            ends_alone: operation.request.name() == "killCursors",
+            ends_alone: operation.request.closes_cursors(),
             can_move: operation.request.ends_transaction(),
         };
         match self.pins.check_out(pin, request) {

@@ -241,10 +241,9 @@ impl Client {
                 "a connection was checked out in time, but the task of the operation did not \
                      resume it before the time limit",
             ),
-            Waiting::ForPin(..) => timeout(
-                "the reply to an earlier command on the pinned connection did not arrive in \
-                     time",
-            ),
+            Waiting::ForPin(..) => {
+                timeout("an earlier command on the pinned connection did not end in time")
+            }
             Waiting::ForAuthentication(..) => timeout(
                 "the server required authentication again, which did not end within the \
                  operation's time limit",

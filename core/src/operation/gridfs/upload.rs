@@ -13,6 +13,7 @@ use crate::{
         Step,
         crud::{self, InsertOneOptions},
     },
+    options::WriteConcern,
 };
 use bson::{Bson, DateTime, RawDocument, doc, oid::ObjectId};
 use std::fmt;
@@ -39,6 +40,8 @@ pub struct Upload {
     stored_bytes: usize,
     portion: Portion,
     stored: Stored,
+    /// The ids of the chunk documents of earlier lists, none of which is known to be stored.
+    unconfirmed: Vec<Bson>,
     has_indexes: bool,
     goal: Goal,
     stage: Stage,
@@ -62,8 +65,8 @@ enum Goal {
 enum Stored {
     /// There are none.
     Nothing,
-    /// There can be those of the first command, whose result is not known. Other chunks with the id
-    /// of this file belong to another file.
+    /// There can be those that were sent, but no command is known to have succeeded. Other chunks
+    /// with the id of this file can belong to another file.
     Perhaps,
     /// The server has stored some, so no other file has this id.
     Some,
@@ -132,6 +135,7 @@ impl Upload {
             stored_bytes: 0,
             portion: Portion::default(),
             stored: Stored::Nothing,
+            unconfirmed: Vec::new(),
             has_indexes,
             goal: Goal::Send,
             stage: Stage::Waiting,
@@ -294,6 +298,9 @@ impl Upload {
     fn has_more_to_send(&mut self) -> bool {
         if self.stored_bytes >= self.sending.size_bytes() {
             self.stored_bytes = 0;
+            if self.stored == Stored::Perhaps {
+                self.unconfirmed = self.ids_of_sent();
+            }
             self.sending = DocumentList::new(self.buffer.take_complete());
         }
         self.stored_bytes < self.sending.size_bytes()
@@ -332,10 +339,10 @@ impl Upload {
         self.bucket.delete_chunks(&filter)
     }
 
-    /// Returns the ids of the chunk documents that are being sent.
+    /// Returns the ids of the chunk documents that were sent, or are being sent.
     fn ids_of_sent(&self) -> Vec<Bson> {
         let mut rest = self.sending.as_bytes();
-        let mut ids = Vec::new();
+        let mut ids = self.unconfirmed.clone();
         while let Some((length, _)) = rest.split_first_chunk()
             && let Ok(length) = usize::try_from(i32::from_le_bytes(*length))
             && let Some((chunk, others)) = rest.split_at_checked(length)
@@ -372,7 +379,11 @@ impl Program for Upload {
                 self.after_indexes(next)
             }
             Stage::Chunks => {
-                self.stored = Stored::Some;
+                // An unacknowledged insert can have failed.
+                let concern = self.bucket.defaults.write_concern.as_ref();
+                if concern.is_none_or(WriteConcern::is_acknowledged) {
+                    self.stored = Stored::Some;
+                }
                 self.stored_bytes += self.portion.bytes;
                 self.next_step()
             }

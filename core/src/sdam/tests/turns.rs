@@ -174,3 +174,39 @@ fn a_member_cannot_keep_the_primary_of_another_member_out() {
         assert!(ended <= 4, "the primary waits for all others");
     }
 }
+
+#[test]
+fn a_server_that_answered_stays_in_a_full_topology() {
+    let mut bench = Bench::seeds(&["a:1"], |options| {
+        options.streaming = false;
+        options.replica_set = Some("rs".to_owned());
+    });
+    let mut open = BTreeSet::new();
+    carry(&mut bench, &mut open);
+    let list = |turn: usize| {
+        let hosts: RawArrayBuf = (0..MAX_MEMBERS)
+            .map(|n| format!("bogus{turn}n{n}:1"))
+            .collect();
+        rawdoc! { "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21, "hosts": hosts }
+    };
+    let honest = rawdoc! {
+        "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21,
+        "hosts": ["a:1", "b:1"],
+    };
+    bench.connected(1, &honest);
+    carry(&mut bench, &mut open);
+    let (other, _) = open.last().cloned().expect("b is checked");
+    bench.connected(other, &member(false, "a:1"));
+    // The network is lost, and then the only server that answers names others with each reply.
+    bench.pass(10_000);
+    bench
+        .sdam
+        .handle_failed(bench.now, MonitorConnectionId(other), reset());
+    for turn in 0..5 {
+        bench.reply(1, &list(turn), false);
+        bench.pass(10_000);
+        carry(&mut bench, &mut open);
+    }
+    let known = addresses(&bench);
+    assert!(known.contains(&"b:1".to_owned()), "{known:?}");
+}

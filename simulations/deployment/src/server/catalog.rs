@@ -221,7 +221,10 @@ fn check_index_names(indexes: &[Document]) -> Result<(), Fault> {
 }
 
 fn is_id_key(key: &Document) -> bool {
-    key.len() == 1 && key.contains_key("_id")
+    let one = |value: &Bson| {
+        matches!(value, Bson::Int32(1) | Bson::Int64(1)) || *value == Bson::Double(1.0)
+    };
+    key.len() == 1 && key.get("_id").is_some_and(one)
 }
 
 /// Returns the fields of a command without its name and without those that every command has.

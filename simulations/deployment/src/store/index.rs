@@ -202,13 +202,13 @@ impl Index {
         self.is_kept
     }
 
-    /// Returns the first field of an index without a partial filter, and `None` for other indexes.
-    /// A lookup by this field finds every document that has one of the values.
     /// True if a document has several keys in this index.
     pub(crate) const fn is_multikey(&self) -> bool {
         self.is_multikey
     }
 
+    /// Returns the first field of an index without a partial filter, and `None` for other indexes.
+    /// A lookup by this field finds every document that has one of the values.
     pub(crate) fn lookup_field(&self) -> Option<&str> {
         match self.fields.first() {
             Some(field) if self.partial.is_none() && self.is_kept => Some(field),

@@ -33,6 +33,7 @@ pub(crate) fn transform(
         database: "",
         context,
         depth: 0,
+        parses_only: false,
     };
     let result = run.stages(vec![Arc::new(document.clone())], "", stages)?;
     Ok(result
@@ -50,6 +51,7 @@ pub(crate) fn parse(stages: &[Document], depth: usize) -> Answer<()> {
         database: "",
         context: &context,
         depth,
+        parses_only: true,
     };
     let first = stages.first().and_then(|stage| stage.keys().next());
     let needs_collection = first.is_some_and(|name| name == "$collStats" || name == "$indexStats");
@@ -65,6 +67,8 @@ pub(crate) struct Run<'a> {
     pub(crate) database: &'a str,
     pub(crate) context: &'a EvaluationContext,
     pub(crate) depth: usize,
+    /// True if operands are only checked: no stage makes documents, also not `$facet`.
+    pub(crate) parses_only: bool,
 }
 
 impl Run<'_> {
@@ -209,7 +213,10 @@ impl Run<'_> {
             "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
             "$facet" | "$unionWith" => self.combine(documents, collection, name, operand),
             "$lookup" => self.lookup(documents, object(40319, name, operand)?),
-            "$documents" | "$collStats" | "$indexStats" => self.source(collection, name, operand),
+            "$documents" | "$collStats" | "$indexStats" => {
+                let made = self.source(collection, name, operand)?;
+                Ok(if self.parses_only { Vec::new() } else { made })
+            }
             _ => Ok(documents),
         }
     }
@@ -298,6 +305,9 @@ impl Run<'_> {
                         .stages(documents.clone(), collection, &stages)?;
                     budget.release_to(mark);
                     result.insert(facet, self.array(&inner)?);
+                }
+                if self.parses_only {
+                    return Ok(Vec::new());
                 }
                 budget.hold_document(&result)?;
                 Ok(vec![Arc::new(result)])

@@ -148,6 +148,7 @@ impl Store {
             database: &namespace.database,
             context,
             depth: 0,
+            parses_only: false,
         };
         let mut kept = Vec::new();
         for document in run.collection(&namespace.collection, &[])? {
@@ -260,6 +261,7 @@ impl Store {
             database,
             context: &context,
             depth: 0,
+            parses_only: false,
         };
         let own = matches!(
             stages

@@ -4,8 +4,7 @@ use bson::{Bson, Document};
 
 use super::collection::Collection;
 use super::error::StoreError;
-use super::expression::EvaluationContext;
-use super::pipeline::{MAX_DEPTH, Run, pipeline};
+use super::pipeline::{MAX_DEPTH, parse, pipeline};
 use super::read::not_on_view;
 use super::stages::{check, stage_name};
 use super::types::Namespace;
@@ -40,14 +39,7 @@ impl Store {
                 return Err(StoreError::new(167, text));
             }
         }
-        // Stages check their operands when they run. Here they run on no documents.
-        let run = Run {
-            store: &Self::default(),
-            database: &namespace.database,
-            context: &EvaluationContext::default(),
-            depth: 0,
-        };
-        run.stages(Vec::new(), on, &stages)?;
+        parse(&stages, 0)?;
         self.check_dependencies(namespace, on)
     }
 

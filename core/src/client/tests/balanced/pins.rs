@@ -70,11 +70,10 @@ fn commands_that_wait_for_a_pinned_connection_get_it_in_their_order() {
     for id in [first, second] {
         let mut exchange = world.exchange_of(Progress::Waiting(id));
         assert_eq!(exchange.socket(), socket);
-        let waits = world.client.resume(world.now, second);
-        assert!(
-            matches!(waits, Progress::Waiting(_)) || id == second,
-            "{waits:?}"
-        );
+        if id == first {
+            let waits = world.client.resume(world.now, second);
+            assert!(matches!(waits, Progress::Waiting(_)), "{waits:?}");
+        }
         World::answer(&mut exchange, &rawdoc! { "ok": 1 });
         world.check_in(exchange, Outcome::Completed);
     }

@@ -366,3 +366,19 @@ fn an_abort_does_not_wait_for_a_command_that_only_the_application_can_end() {
     release_resources(world, resources);
     assert_eq!(world.client.counts().in_use, 0);
 }
+
+#[test]
+fn an_abort_does_not_wait_behind_such_a_command_either() {
+    let mut session = Session::begin();
+    let mut cursors = [(); 2].map(|()| cursor_of(&mut session));
+    let kill = cursors[0].end().expect("it is open");
+    let kill = session.world.begin_exchange(kill);
+    let next = cursors[1].more().expect("it is open");
+    let world = &mut session.world;
+    // The `getMore` waits for the `killCursors`, and the application does not poll it any more.
+    let waiting = world.client.start(world.now, next);
+    assert!(matches!(waiting, Progress::Waiting(_)), "{waiting:?}");
+    let abort = session.command(Step::Abort);
+    let exchange = session.world.begin_exchange(abort);
+    assert_ne!(exchange.socket(), kill.socket());
+}

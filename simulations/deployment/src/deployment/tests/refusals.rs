@@ -312,6 +312,7 @@ fn an_index_has_a_valid_name_and_key() {
         (named("*"), 2),
         (named("a\0b"), 67),
         (named("_id_"), 2),
+        (create(doc! { "key": { "_id": -1 }, "name": "_id_" }), 2),
         (keyed(doc! { "$a": 1 }), 67),
         (keyed(doc! { "n.$x": 1 }), 67),
         (keyed(doc! { "n": f64::NAN }), 67),
@@ -346,4 +347,38 @@ fn unstable_fields_are_refused_with_the_strict_stable_api() {
         code(&mut world, conn, strict(doc! { "find": "c", "limit": 1 })),
         None
     );
+}
+
+#[test]
+fn valid_pipelines_are_not_run_when_they_are_parsed() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 5);
+    let count = doc! { "$group": { "_id": null, "n": { "$sum": 1 } } };
+    let first = doc! { "$arrayElemAt": ["$all", 0] };
+    let quotient = doc! { "$divide": [10, { "$size": "$all" }] };
+    let equals = doc! { "$match": { "$expr": { "$eq": ["$x", "$$v"] } } };
+    let documents = doc! { "$documents": [{ "x": 1 }, { "x": 2 }] };
+    let lookup = doc! {
+        "let": { "v": "$n" }, "pipeline": [documents.clone(), equals.clone()], "as": "y",
+    };
+    for stages in [
+        vec![
+            doc! { "$facet": { "all": [count] } },
+            doc! { "$replaceRoot": { "newRoot": first } },
+        ],
+        vec![
+            doc! { "$facet": { "all": [{ "$limit": 1 }] } },
+            doc! { "$addFields": { "s": quotient } },
+        ],
+        vec![doc! { "$lookup": lookup }],
+    ] {
+        let command = aggregate(&stages);
+        let reply = send(&mut world, conn, command.clone());
+        assert!(!batch(&reply).is_empty(), "{command}: {reply}");
+    }
+    let command = doc! {
+        "aggregate": 1, "pipeline": [documents, equals], "cursor": {}, "let": { "v": 1 },
+    };
+    let reply = send(&mut world, conn, command);
+    assert_eq!(batch(&reply).len(), 1, "{reply}");
 }

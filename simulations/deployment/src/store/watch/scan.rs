@@ -5,7 +5,7 @@ use bson::{Bson, DateTime, Document, Timestamp};
 use super::super::Store;
 use super::super::change::Change;
 use super::super::error::StoreError;
-use super::super::pipeline::Run;
+use super::super::pipeline::{Run, parse};
 use super::super::size::{self, MAX_DOCUMENT_BYTES};
 use super::super::stages;
 use super::super::types::{Environment, Namespace, Shared};
@@ -141,9 +141,10 @@ impl Watch {
             database: &name.database,
             context: &context,
             depth: 0,
+            parses_only: false,
         };
         // Stages that are malformed fail at once.
-        run.stages(Vec::new(), "", &self.stages)?;
+        parse(&self.stages, 0)?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         for (done, record) in records.iter().enumerate() {
             self.verify(record)?;
