@@ -25,8 +25,8 @@ const MIN_SERVER_RELEASE: &str = "4.2";
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
-    /// The servers that stay in a full topology: the seeds, or the hosts of the last SRV lookup, and
-    /// those that have answered.
+    /// The servers that stay in a full topology: those that have answered, and the seeds or the
+    /// hosts of the last SRV lookup.
     kept: BTreeSet<Address>,
     /// The number of seeds, or of the hosts of the last SRV lookup.
     seeds: usize,

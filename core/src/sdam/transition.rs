@@ -343,8 +343,9 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the servers that never answered, are no seeds, and are in no member's lists. Otherwise
-    /// one member could fill the topology with servers that do not exist, and keep the true ones out.
+    /// Returns the servers that never answered, are no seeds, and are in no member's lists.
+    /// Otherwise one member could fill the topology with servers that do not exist, and keep the
+    /// true ones out.
     fn nameless(&self) -> Vec<Address> {
         let servers = self.topology.servers.values();
         let lists = servers.flat_map(|server| server.members().take(MAX_MEMBERS));

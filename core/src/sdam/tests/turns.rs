@@ -187,7 +187,9 @@ fn a_server_that_answered_stays_in_a_full_topology() {
         let hosts: RawArrayBuf = (0..MAX_MEMBERS)
             .map(|n| format!("bogus{turn}n{n}:1"))
             .collect();
-        rawdoc! { "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21, "hosts": hosts }
+        rawdoc! {
+            "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21, "hosts": hosts,
+        }
     };
     let honest = rawdoc! {
         "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21,
