@@ -133,15 +133,18 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         output.write(page)
     });
     let written = written.transpose();
-    match &written {
-        Ok(line) => commands::print(line.as_deref().unwrap_or_default())?,
-        Err(error) => eprintln!("onionskin: {error}"),
+    if let Ok(Some(line)) = &written {
+        commands::print(line)?;
     }
-    let report = report.map_err(io::Error::other)?;
-    if !report.is_sound() {
-        return Err(io::Error::other(report.verdict().to_string()));
+    let failure = match report {
+        Ok(report) if report.is_sound() => return written.map(|_| ()),
+        Ok(report) => io::Error::other(report.verdict().to_string()),
+        Err(error) => io::Error::other(error),
+    };
+    if let Err(error) = written {
+        eprintln!("onionskin: {error}");
     }
-    written.map(|_| ())
+    Err(failure)
 }
 
 #[cfg(test)]
