@@ -1,5 +1,27 @@
 //! Options whose values have names or numbers of their own in commands.
 
+/// Implements what all types with a function `as_str` share: they are shown and sent as this text.
+macro_rules! shown_as_name {
+    ($name:ident) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl $crate::options::OptionValue for $name {
+            fn write(
+                &self,
+                key: &str,
+                body: &mut $crate::bson::DocumentWriter<'_>,
+            ) -> Result<(), $crate::error::Error> {
+                body.str(key, self.as_str());
+                Ok(())
+            }
+        }
+    };
+}
+
 /// Declares enums whose variants have names in commands.
 macro_rules! names {
     ($(
@@ -25,12 +47,6 @@ macro_rules! names {
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
         /// Fails for a name that no value has. Letter case counts.
         impl std::str::FromStr for $name {
             type Err = $crate::error::Error;
@@ -47,16 +63,7 @@ macro_rules! names {
             }
         }
 
-        impl $crate::options::OptionValue for $name {
-            fn write(
-                &self,
-                key: &str,
-                body: &mut $crate::bson::DocumentWriter<'_>,
-            ) -> Result<(), $crate::error::Error> {
-                body.str(key, self.as_str());
-                Ok(())
-            }
-        }
+        $crate::options::shown_as_name! { $name }
     )*};
 }
 
@@ -86,12 +93,6 @@ macro_rules! open_names {
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
         impl From<String> for $name {
             fn from(name: String) -> Self {
                 match name.as_str() {
@@ -115,16 +116,7 @@ macro_rules! open_names {
             }
         }
 
-        impl $crate::options::OptionValue for $name {
-            fn write(
-                &self,
-                key: &str,
-                body: &mut $crate::bson::DocumentWriter<'_>,
-            ) -> Result<(), $crate::error::Error> {
-                body.str(key, self.as_str());
-                Ok(())
-            }
-        }
+        $crate::options::shown_as_name! { $name }
     )*};
 }
 
@@ -210,4 +202,4 @@ macro_rules! numbers {
     )*};
 }
 
-pub(crate) use {names, numbers, open_names, parsed};
+pub(crate) use {names, numbers, open_names, parsed, shown_as_name};
