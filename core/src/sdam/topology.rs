@@ -81,7 +81,7 @@ impl Topology {
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let maxima = (description.max_election_id, description.max_set_version);
-        if new.server_type.is_available() {
+        if new.server_type.is_available() && !self.kept.contains(&new.address) {
             self.kept.insert(new.address.clone());
         }
         let rules = Rules {

@@ -24,7 +24,8 @@ use std::fmt;
 /// upload [is full](Self::is_full), the holder gives the input [`send`](Self::send), and at the end
 /// [`finish`](Self::finish) or [`abort`](Self::abort). The program then inserts the chunks with as
 /// few commands as the limits of the server allow. So the memory of an upload is bounded by
-/// [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES).
+/// [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES). An upload without acknowledgment keeps the ids of
+/// all its chunks as well, because it does not know which of them are stored.
 ///
 /// If the program is given up before its end, the chunks that it has sent are deleted in the
 /// background. After an error they stay (GridFS Specification, *Operation Failure*).
@@ -299,7 +300,9 @@ impl Upload {
         if self.stored_bytes >= self.sending.size_bytes() {
             self.stored_bytes = 0;
             if self.stored == Stored::Perhaps {
-                self.unconfirmed = self.ids_of_sent();
+                let mut ids = std::mem::take(&mut self.unconfirmed);
+                self.add_ids_of_sending(&mut ids);
+                self.unconfirmed = ids;
             }
             self.sending = DocumentList::new(self.buffer.take_complete());
         }
@@ -334,15 +337,16 @@ impl Upload {
     fn delete_chunks(&self) -> Result<Command, Error> {
         let mut filter = equal("files_id", &self.file.id);
         if self.stored == Stored::Perhaps {
-            filter.insert("_id", doc! { "$in": self.ids_of_sent() });
+            let mut ids = self.unconfirmed.clone();
+            self.add_ids_of_sending(&mut ids);
+            filter.insert("_id", doc! { "$in": ids });
         }
         self.bucket.delete_chunks(&filter)
     }
 
-    /// Returns the ids of the chunk documents that were sent, or are being sent.
-    fn ids_of_sent(&self) -> Vec<Bson> {
+    /// Adds the ids of the chunk documents that are being sent.
+    fn add_ids_of_sending(&self, ids: &mut Vec<Bson>) {
         let mut rest = self.sending.as_bytes();
-        let mut ids = self.unconfirmed.clone();
         while let Some((length, _)) = rest.split_first_chunk()
             && let Ok(length) = usize::try_from(i32::from_le_bytes(*length))
             && let Some((chunk, others)) = rest.split_at_checked(length)
@@ -351,7 +355,6 @@ impl Upload {
             ids.extend(chunk.get_object_id("_id").map(Bson::from));
             rest = others;
         }
-        ids
     }
 }
 
