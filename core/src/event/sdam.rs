@@ -192,7 +192,7 @@ events! {
         log "SRV records not available",
             "Looking up the SRV records of topology with ID {topologyId} failed: {failure}";
 
-        /// An SRV record names a host outside of the domain of the connection string. The host is
+        /// An SRV record names a host outside of the domain that the options permit. The host is
         /// ignored ([SRV-9], [SRV-11]).
         ///
         /// [SRV-9]: crate::requirements::srv_polling#SRV-9

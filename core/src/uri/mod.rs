@@ -48,7 +48,7 @@ pub use client_options::ParseConnectionString;
 pub use connection_string::{ConnectionString, Scheme};
 pub use costly::costly_options;
 pub use ineffective::{ineffective_options, unsafe_options};
-pub(crate) use srv::check_srv_hosts;
+pub(crate) use srv::{check_srv_hosts, domain_of_srv_hosts, may_be_srv_host};
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
 

@@ -148,10 +148,9 @@ impl OptionsParser {
                 return Err(invalid(UriPart::Options, message));
             }
         }
-        for name in ["srvMaxHosts", "srvServiceName"] {
+        for name in ["srvAllowedHostsSuffix", "srvMaxHosts", "srvServiceName"] {
             if !srv && present(name) {
-                // `srvMaxHosts` and `srvServiceName` are errors without `mongodb+srv`, with any
-                // value (URI-16).
+                // These options are errors without `mongodb+srv`, with any value (URI-16, DNS-44).
                 let message = format!("{name} requires mongodb+srv://; remove it");
                 return Err(invalid(UriPart::Options, message));
             }

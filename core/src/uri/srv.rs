@@ -8,7 +8,7 @@ use super::{
 use crate::{
     address::Address,
     error::{Argument, Error, ErrorKind, UriPart},
-    options::ClientOptions,
+    options::{ClientOptions, check::srv_domain_of_suffix},
 };
 
 /// The options that a TXT record may contain (DNS-30).
@@ -118,25 +118,38 @@ fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
 /// Fails if one of these hosts of SRV records lies outside of the domain of the connection string.
 /// One such host makes all records unusable, and none of the hosts is contacted (DNS-21).
 pub(crate) fn check_srv_hosts(options: &ClientOptions, hosts: &[Address]) -> Result<()> {
-    let srv_host = options.srv_host.as_deref().unwrap_or_default();
-    let outside = hosts
-        .iter()
-        .find(|host| !is_below_srv_domain(srv_host, host));
+    let outside = hosts.iter().find(|host| !may_be_srv_host(options, host));
     outside.map_or(Ok(()), |host| {
         let message = format!(
-            "an SRV record of {srv_host} names {host}, a host outside of the domain {}; ask the \
-             administrator of its DNS zone",
-            srv_domain(srv_host)
+            "an SRV record of {} names {host}, a host outside of the domain {}; ask the \
+             administrator of its DNS zone, or correct srvAllowedHostsSuffix",
+            options.srv_host.as_deref().unwrap_or_default(),
+            domain_of_srv_hosts(options)
         );
         Err(invalid(UriPart::Host, message))
     })
 }
 
+/// True if `host`, which an SRV record names, lies under the domain of the options (DNS-19,
+/// DNS-42).
+pub(crate) fn may_be_srv_host(options: &ClientOptions, host: &Address) -> bool {
+    is_below(&domain_of_srv_hosts(options), host)
+}
+
+/// Returns the domain under which the hosts of SRV records must lie.
+pub(crate) fn domain_of_srv_hosts(options: &ClientOptions) -> String {
+    match &options.srv_allowed_hosts_suffix {
+        Some(suffix) => srv_domain_of_suffix(suffix),
+        None => srv_domain(options.srv_host.as_deref().unwrap_or_default()),
+    }
+}
+
 /// Returns the domain under which the hosts of SRV records lie: the host of the connection string
 /// without its first label, or all of it if it has fewer than three labels (DNS-4, DNS-20).
-fn srv_domain(srv_host: &str) -> &str {
+fn srv_domain(srv_host: &str) -> String {
+    let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();
     match srv_host.split_once('.') {
-        Some((_, domain)) if domain.contains('.') => domain,
+        Some((_, domain)) if domain.contains('.') => domain.to_owned(),
         _ => srv_host,
     }
 }
@@ -162,8 +175,11 @@ fn srv_domain(srv_host: &str) -> &str {
 /// [DNS-20]: crate::requirements::seed_lists#DNS-20
 #[must_use]
 pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
-    let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();
-    let domain = srv_domain(&srv_host);
+    is_below(&srv_domain(srv_host), host)
+}
+
+/// True if `host` has labels in front of a domain, which is in lower case without outer dots.
+fn is_below(domain: &str, host: &Address) -> bool {
     let name = host.host().trim_end_matches('.');
     matches!(host, Address::Tcp { .. })
         && name
@@ -290,6 +306,10 @@ mod tests {
             ("mongodb+srv://c.example.net", "authSource"),
             ("mongodb+srv://c.example.net", "authSource="),
             ("mongodb+srv://c.example.net", "ssl=false"),
+            (
+                "mongodb+srv://c.example.net",
+                "srvAllowedHostsSuffix=.net.x",
+            ),
             ("mongodb+srv://c.example.net/?srvMaxHosts=1", "replicaSet=x"),
         ] {
             let error = resolved(uri, 1, Some(txt)).expect_err(txt).to_string();

@@ -156,6 +156,16 @@ const DEPLOYMENT: &[OptionSpec] = &[
         Kind::Text(|d, v| d.set_checked(v, check::repl_set_name, |o| &mut o.repl_set_name)),
     ),
     option(
+        "srvAllowedHostsSuffix",
+        Kind::Text(|d, v| {
+            d.set_checked(v, check::srv_allowed_hosts_suffix, |o| {
+                &mut o.srv_allowed_hosts_suffix
+            })
+        }),
+    )
+    .repeat(Repeat::Refused)
+    .protection(),
+    option(
         "srvMaxHosts",
         Kind::Int(0, INT32, |d, v| {
             d.set_option(|o| o.srv_max_hosts = Some(v as u32))

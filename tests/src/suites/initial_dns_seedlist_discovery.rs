@@ -245,6 +245,7 @@ fn run_case(look_up: LookUp<'_>, case: &Value) -> Result<(), String> {
             "loadBalanced" => Value::from(options.load_balanced()),
             "directConnection" => Value::from(options.direct_connection),
             "srvMaxHosts" => Value::from(options.srv_max_hosts()),
+            "srvAllowedHostsSuffix" => Value::from(options.srv_allowed_hosts_suffix.as_deref()),
             "srvServiceName" => Value::from(options.srv_service_name()),
             // `authSource` is the source of the credential. Without a user name there is no
             // credential.

@@ -58,6 +58,11 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
         Honoured("the_number_of_operations_that_wait_for_a_server_is_limited"),
     ),
     (
+        "srvAllowedHostsSuffix",
+        "mongodb+srv://a.b.c/?srvAllowedHostsSuffix=.b.c",
+        Honoured("the_hosts_of_srv_records_lie_under_the_allowed_suffix"),
+    ),
+    (
         "srvMaxHosts",
         "mongodb+srv://a.b.c/?srvMaxHosts=1",
         Honoured("with_srv_max_hosts_a_random_choice_of_hosts_becomes_seeds"),

@@ -26,7 +26,7 @@ use Shown::{Option as Same, Test};
 const FAMILIES: &str = "each_handler_gets_the_events_of_its_family";
 
 /// Each field of `ClientOptions`, and the methods that set or check something.
-const FIELDS: [(&str, Shown); 45] = [
+const FIELDS: [(&str, Shown); 46] = [
     ("app_name", Same("appName")),
     ("compressors", Same("compressors")),
     ("connect_timeout", Same("connectTimeoutMS")),
@@ -85,6 +85,7 @@ const FIELDS: [(&str, Shown); 45] = [
     ),
     ("sdam_event_handler", Test(FAMILIES)),
     ("socket_timeout", Same("socketTimeoutMS")),
+    ("srv_allowed_hosts_suffix", Same("srvAllowedHostsSuffix")),
     ("srv_host", Test("nothing_is_looked_up_for_invalid_options")),
     ("srv_max_hosts", Same("srvMaxHosts")),
     ("srv_service_name", Same("srvServiceName")),

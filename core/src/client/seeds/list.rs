@@ -76,7 +76,7 @@ pub(in crate::client) enum Found {
     /// The first lookup failed.
     NoSeeds(Error),
     /// A rescan succeeded: the hosts of the topology from now on, and hosts that were left out
-    /// because they lie outside of the domain of the connection string.
+    /// because they lie outside of the domain of the options.
     Hosts(Vec<Address>, Vec<Address>),
     /// A rescan failed.
     NoHosts(Error),
@@ -315,7 +315,7 @@ impl SeedList {
             Ok(answer) => {
                 // The first lookup refuses the port 0 with the other rules of addresses.
                 let is_verified = |address: &Address| {
-                    address.port() != Some(0) && uri::is_below_srv_domain(host, address)
+                    address.port() != Some(0) && uri::may_be_srv_host(options, address)
                 };
                 let (verified, ignored) = hosts_of(answer).into_iter().partition(is_verified);
                 (verified, ignored, answer.ttl)
@@ -339,8 +339,9 @@ impl SeedList {
                     .first()
                     .map(|host| format!(", but for example {host}"));
                 let message = format!(
-                    "no SRV record of {host} names a host in its domain{}; the servers stay as \
+                    "no SRV record of {host} names a host in the domain {}{}; the servers stay as \
                      they are",
+                    uri::domain_of_srv_hosts(options),
                     first.unwrap_or_default()
                 );
                 let failure = DnsFailure::Malformed;

@@ -31,6 +31,44 @@ pub(crate) fn srv_host(host: &String) -> Result<(), Error> {
     ))
 }
 
+/// Checks that a domain for the hosts of SRV records is narrow enough (DNS-43).
+pub(crate) fn srv_allowed_hosts_suffix(suffix: &String) -> Result<(), Error> {
+    let domain = srv_domain_of_suffix(suffix);
+    let is_narrow = domain.contains('.') || PRIVATE_DOMAINS.contains(&&*domain);
+    let is_part = |part: u8| part.is_ascii_alphanumeric() || matches!(part, b'-' | b'_');
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_part);
+    if is_narrow && domain.split('.').all(is_label) {
+        return Ok(());
+    }
+    Err(Error::invalid_option(
+        "srvAllowedHostsSuffix",
+        format!(
+            "give a domain of at least two ASCII labels, for example .example.com, or one of {}",
+            PRIVATE_DOMAINS.join(", ")
+        ),
+    ))
+}
+
+/// Returns the domain that `srvAllowedHostsSuffix` means: dots around it and letter case do not
+/// count (DNS-43).
+pub(crate) fn srv_domain_of_suffix(suffix: &str) -> String {
+    suffix.trim_matches('.').to_ascii_lowercase()
+}
+
+/// The domains of one label that belong to no registry: names for special use (RFC 6761, RFC 6762),
+/// and names that are reserved or common for private networks.
+const PRIVATE_DOMAINS: [&str; 9] = [
+    "test",
+    "localhost",
+    "invalid",
+    "example",
+    "local",
+    "internal",
+    "corp",
+    "home",
+    "mail",
+];
+
 /// Checks that a text is a service name of RFC 6335 (DNS-7).
 pub(crate) fn srv_service_name(name: &String) -> Result<(), Error> {
     let letters = name.bytes().any(|b| b.is_ascii_alphabetic());

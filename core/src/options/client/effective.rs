@@ -53,6 +53,7 @@ impl Default for ClientOptions {
             server_selector: None,
             socket_timeout: None,
             socks5_proxy: None,
+            srv_allowed_hosts_suffix: None,
             srv_host: None,
             srv_max_hosts: None,
             srv_service_name: None,

@@ -319,6 +319,18 @@ fields! {
         /// [SOCKS-16]: crate::requirements::proxies#SOCKS-16
         /// [SOCKS-21]: crate::requirements::proxies#SOCKS-21
         socks5_proxy: Socks5Proxy,
+        /// `srvAllowedHostsSuffix`, the domain under which the hosts of SRV records must lie, in
+        /// place of the domain of [`srv_host`](ClientOptions::srv_host) ([DNS-42]). A domain of at
+        /// least two labels, with or without a dot in front, or one for private use such as
+        /// `localhost` ([DNS-43]).
+        ///
+        /// The check protects against forged SRV records: a client sends its credentials to each
+        /// host that passes. So choose the narrowest domain that contains all servers. A domain in
+        /// which anyone can register names, for example `co.uk`, is not refused. Default: none.
+        ///
+        /// [DNS-42]: crate::requirements::seed_lists#DNS-42
+        /// [DNS-43]: crate::requirements::seed_lists#DNS-43
+        srv_allowed_hosts_suffix: String,
         /// The host of a `mongodb+srv` connection string: one name, without a port. Its SRV records
         /// name the seeds, unless [`hosts`](ClientOptions::hosts) are set as well. Unlike a
         /// connection string, this field does not switch TLS on. Default: none.

@@ -101,6 +101,10 @@ fn each_value_is_checked_when_a_client_is_created() {
         o.srv_host = Some("a.b.c".to_owned());
         o.srv_service_name = Some(name.to_owned());
     };
+    refuse(&|o| {
+        o.srv_host = Some("a.b.c".to_owned());
+        o.srv_allowed_hosts_suffix = Some("net".to_owned());
+    });
     for name in ["", "-a", "a-", "a--b", "1", "a_b", &"a".repeat(63)] {
         refuse(&|o| service(o, name));
     }
@@ -132,6 +136,7 @@ fn validate_refuses_contradictory_options() {
         srv().srv_max_hosts(1).load_balanced(true),
         srv().srv_max_hosts(1).repl_set_name(name.clone()),
         unset().srv_max_hosts(1),
+        unset().srv_allowed_hosts_suffix(".b.c".to_owned()),
         unset().srv_service_name("other".to_owned()),
         unset().min_pool_size(101),
         unset().tls(conflicting),

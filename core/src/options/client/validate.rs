@@ -49,6 +49,10 @@ impl ClientOptions {
             &self.server_selection_timeout,
             check::server_selection_timeout,
         )?;
+        each(
+            &self.srv_allowed_hosts_suffix,
+            check::srv_allowed_hosts_suffix,
+        )?;
         each(&self.srv_host, check::srv_host)?;
         each(&self.srv_service_name, check::srv_service_name)?;
         each(&self.write_concern, WriteConcern::validate)?;
@@ -167,8 +171,10 @@ impl ClientOptions {
             ));
         }
         if self.srv_host.is_none() {
-            // `srvMaxHosts` and `srvServiceName` need `mongodb+srv` (URI-16).
-            let option = if self.srv_max_hosts() > 0 {
+            // These options need `mongodb+srv` (URI-16, DNS-44).
+            let option = if self.srv_allowed_hosts_suffix.is_some() {
+                "srvAllowedHostsSuffix"
+            } else if self.srv_max_hosts() > 0 {
                 "srvMaxHosts"
             } else if self.srv_service_name() != super::DEFAULT_SRV_SERVICE_NAME {
                 "srvServiceName"

@@ -145,8 +145,12 @@ fn proxy_options_need_a_host_and_occur_once() {
 
 #[test]
 fn options_of_seed_lists_need_mongodb_srv() {
-    // DNS-8, DNS-9, SRV-30.
-    for option in ["srvServiceName=other", "srvMaxHosts=2"] {
+    // DNS-8, DNS-9, DNS-44, SRV-30.
+    for option in [
+        "srvServiceName=other",
+        "srvMaxHosts=2",
+        "srvAllowedHostsSuffix=.example.net",
+    ] {
         let (part, _) = fails(&format!("mongodb://a/?{option}"));
         assert_eq!(part, UriPart::Options, "{option}");
         let parsed = parse(&format!("mongodb+srv://c.example.net/?{option}")).expect(option);
@@ -166,6 +170,39 @@ fn options_of_seed_lists_need_mongodb_srv() {
         (negative.options.srv_max_hosts(), negative.warnings.len()),
         (0, 1)
     );
+}
+
+#[test]
+fn an_allowed_suffix_has_two_labels_or_is_private() {
+    // DNS-43.
+    let text = |suffix| format!("mongodb+srv://c.example.net/?srvAllowedHostsSuffix={suffix}");
+    for suffix in [
+        ".example.net",
+        "EXAMPLE.net.",
+        "my_domain.net",
+        "localhost",
+        ".Internal",
+    ] {
+        let parsed = parse(&text(suffix)).expect(suffix);
+        assert!(parsed.warnings.is_empty(), "{suffix}");
+    }
+    for suffix in [
+        "a.b&srvAllowedHostsSuffix=a.b",
+        "",
+        ".",
+        "..",
+        "net",
+        ".NET.",
+        "a..net",
+        "a%20b.net",
+        "%C3%BC.net",
+        "a/b.net",
+        "[::1].net",
+    ] {
+        let (part, message) = fails(&text(suffix));
+        assert_eq!(part, UriPart::Options, "{suffix}");
+        assert!(message.contains("srvAllowedHostsSuffix"), "{message}");
+    }
 }
 
 #[test]

@@ -7,7 +7,11 @@ use crate::error::Argument;
 /// Looks up `host` with a resolver that names `target`. Returns the hosts of the topology or the
 /// error of the operation that waits.
 fn looked_up(host: &str, target: &str) -> Result<Vec<String>, Error> {
-    let mut world = World::srv_world(&format!("mongodb+srv://{host}/?tls=false"));
+    looked_up_by(&format!("mongodb+srv://{host}/?tls=false"), target)
+}
+
+fn looked_up_by(uri: &str, target: &str) -> Result<Vec<String>, Error> {
+    let mut world = World::srv_world(uri);
     let waiting = world.ping().expect("it waits");
     let host = target.to_owned();
     let record = DnsData::Service { host, port: 27017 };
@@ -75,4 +79,46 @@ fn prose_4_a_returned_host_must_have_a_dot_before_the_domain() {
         ("mongo.local", "test_1.my_hostmongo.local"),
         ("blogs.mongodb.com", "cluster.testmongodb.com"),
     ]);
+}
+
+#[test]
+fn the_hosts_of_srv_records_lie_under_the_allowed_suffix() {
+    // DNS-42, prose 10 and 12.
+    for (host, suffix, target, found) in [
+        (
+            "blogs.mongodb.com",
+            ".mongodb.com",
+            "CLUSTER.MONGODB.COM.",
+            true,
+        ),
+        ("a.b.example.com", "EXAMPLE.com.", "db.example.com", true),
+        (
+            "a.b.example.com",
+            ".c.example.com",
+            "db.c.example.com",
+            true,
+        ),
+        (
+            "a.b.example.com",
+            ".c.example.com",
+            "db.b.example.com",
+            false,
+        ),
+        ("a.b.example.com", "ample.com", "db.example.com", false),
+        ("a.b.example.com", "example.com", "example.com", false),
+        (
+            "cluster.localhost",
+            "localhost",
+            "db.cluster.localhost",
+            true,
+        ),
+        ("mongo.local", "mongo.local", "mongo.local", false),
+    ] {
+        let uri = format!("mongodb+srv://{host}/?tls=false&srvAllowedHostsSuffix={suffix}");
+        let name = target.trim_end_matches('.').to_ascii_lowercase();
+        match looked_up_by(&uri, target) {
+            Ok(hosts) => assert!(found && hosts == [name], "{uri} {hosts:?}"),
+            Err(error) => assert!(!found && error.to_string().contains(&name), "{uri} {error}"),
+        }
+    }
 }

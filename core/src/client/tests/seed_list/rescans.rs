@@ -72,6 +72,23 @@ fn a_rescan_without_a_usable_host_changes_nothing_and_is_repeated_after_a_heartb
 }
 
 #[test]
+fn a_rescan_checks_hosts_by_the_allowed_suffix() {
+    // DNS-42.
+    let mut world = World::srv_world(&format!("{URI}&srvAllowedHostsSuffix=.evil.org"));
+    let named = |name: &str| {
+        let mut answer = hosts(&["a"], 60).expect("hosts");
+        if let DnsData::Service { host, .. } = &mut answer.records[0] {
+            *host = name.to_owned();
+        }
+        Ok(answer)
+    };
+    world.answer_seeds(named("a.evil.org"), no_text());
+    world.wait(SECOND * 60);
+    world.answer_lookup(RecordKind::Srv, named("b.evil.org"));
+    assert_eq!(world.known_hosts(), ["b.evil.org"]);
+}
+
+#[test]
 fn one_host_outside_of_the_domain_is_left_out_of_a_rescan() {
     // SRV-8, SRV-9, SRV-10, SRV-11, SRV-12.
     let mut world = World::sharded(&["a"]);
