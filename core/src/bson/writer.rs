@@ -3,6 +3,7 @@
 use super::MAX_DEPTH;
 use crate::error::{BsonError, Error, ErrorKind};
 use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
+use std::fmt::Write as _;
 
 /// A writer that appends one document to a borrowed buffer, element by element.
 ///
@@ -44,9 +45,8 @@ impl<'a> DocumentWriter<'a> {
     /// Ends the document: appends its terminator and sets its length.
     pub fn end(self) {
         self.buffer.push(0);
-        let length = i32::try_from(self.buffer.len() - self.start)
-            .expect("documents are bounded by the message size, which fits");
-        self.buffer[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
+        let length = length(self.buffer.len() - self.start);
+        self.buffer[self.start..self.start + 4].copy_from_slice(&length);
     }
 
     fn key(&mut self, element: u8, key: &str) -> &mut Vec<u8> {
@@ -77,20 +77,21 @@ impl<'a> DocumentWriter<'a> {
 
     /// Appends a string.
     pub fn str(&mut self, key: &str, value: &str) -> &mut Self {
-        let length = i32::try_from(value.len() + 1).expect("strings are bounded, the length fits");
-        let buffer = self.key(0x02, key);
-        buffer.extend_from_slice(&length.to_le_bytes());
-        buffer.extend_from_slice(value.as_bytes());
-        buffer.push(0);
+        text(self.key(0x02, key), value);
         self
     }
 
     /// Appends binary data.
     pub fn binary(&mut self, key: &str, subtype: BinarySubtype, bytes: &[u8]) -> &mut Self {
-        let length = i32::try_from(bytes.len()).expect("binary data is bounded, the length fits");
         let buffer = self.key(0x05, key);
-        buffer.extend_from_slice(&length.to_le_bytes());
+        let is_old = subtype == BinarySubtype::BinaryOld;
+        let inner = if is_old { 4 } else { 0 };
+        buffer.extend_from_slice(&length(bytes.len() + inner));
         buffer.push(subtype.into());
+        if is_old {
+            // The old subtype repeats the length in the data.
+            buffer.extend_from_slice(&length(bytes.len()));
+        }
         buffer.extend_from_slice(bytes);
         self
     }
@@ -134,10 +135,17 @@ impl<'a> DocumentWriter<'a> {
     ) -> &mut Self {
         let buffer = self.key(0x04, key);
         let mut array = DocumentWriter::begin(buffer);
+        let mut name = String::new();
         for (index, item) in items.into_iter().enumerate() {
-            array.nested(&index.to_string(), |document| fill(document, item));
+            array.nested(number(index, &mut name), |document| fill(document, item));
         }
         array.end();
+        self
+    }
+
+    /// Appends an element without a value.
+    fn empty(&mut self, element: u8, key: &str) -> &mut Self {
+        self.key(element, key);
         self
     }
 
@@ -157,16 +165,27 @@ impl<'a> DocumentWriter<'a> {
                     .extend_from_slice(&time.timestamp_millis().to_le_bytes());
                 self
             }
-            RawBsonRef::Null => {
-                self.key(0x0a, key);
-                self
-            }
+            RawBsonRef::Null => self.empty(0x0a, key),
             RawBsonRef::Int32(n) => self.i32(key, n),
             RawBsonRef::Int64(n) => self.i64(key, n),
             RawBsonRef::Boolean(b) => self.bool(key, b),
             RawBsonRef::String(s) => self.str(key, s),
             RawBsonRef::Document(d) => self.document(key, d),
             RawBsonRef::Array(a) => self.array(key, a),
+            RawBsonRef::Binary(data) => self.binary(key, data.subtype, data.bytes),
+            RawBsonRef::Decimal128(n) => {
+                self.key(0x13, key).extend_from_slice(&n.bytes());
+                self
+            }
+            RawBsonRef::Timestamp(time) => {
+                let buffer = self.key(0x11, key);
+                buffer.extend_from_slice(&time.increment.to_le_bytes());
+                buffer.extend_from_slice(&time.time.to_le_bytes());
+                self
+            }
+            RawBsonRef::Undefined => self.empty(0x06, key),
+            RawBsonRef::MinKey => self.empty(0xff, key),
+            RawBsonRef::MaxKey => self.empty(0x7f, key),
             other => {
                 // Other types are encoded by the `bson` crate in a document of one field, from
                 // which the bytes of the value are copied.
@@ -192,8 +211,9 @@ impl<'a> DocumentWriter<'a> {
     /// Appends an array of document trees. Fails like [`tree`](Self::tree).
     pub fn trees(&mut self, key: &str, trees: &[Document]) -> Result<&mut Self, Error> {
         let mut array = DocumentWriter::begin(self.key(0x04, key));
+        let mut name = String::new();
         for (index, tree) in trees.iter().enumerate() {
-            array.subtree(&index.to_string(), tree)?;
+            array.subtree(number(index, &mut name), tree)?;
         }
         array.end();
         Ok(self)
@@ -243,12 +263,59 @@ impl<'a> DocumentWriter<'a> {
             }
             Bson::Array(items) => {
                 let mut inner = DocumentWriter::begin(self.key(0x04, key));
+                let mut name = String::new();
                 for (index, item) in items.iter().enumerate() {
-                    inner.node(&index.to_string(), item, depth + 1)?;
+                    inner.node(number(index, &mut name), item, depth + 1)?;
                 }
                 inner.end();
                 self
             }
+            other => return self.rare(key, other, depth),
+        };
+        Ok(())
+    }
+
+    /// Appends a value of a type that few documents have.
+    fn rare(&mut self, key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
+        match value {
+            Bson::Binary(data) => self.binary(key, data.subtype, &data.bytes),
+            Bson::Decimal128(n) => self.value(key, RawBsonRef::Decimal128(*n)),
+            Bson::Timestamp(time) => self.value(key, RawBsonRef::Timestamp(*time)),
+            Bson::RegularExpression(regex) => {
+                // The options are in the order of the alphabet (BSON-9).
+                let mut options: Vec<char> = regex.options.as_str().chars().collect();
+                options.sort_unstable();
+                let options: String = options.into_iter().collect();
+                let buffer = self.key(0x0b, key);
+                for part in [regex.pattern.as_str(), &options] {
+                    buffer.extend_from_slice(part.as_bytes());
+                    buffer.push(0);
+                }
+                self
+            }
+            Bson::JavaScriptCode(code) => {
+                text(self.key(0x0d, key), code);
+                self
+            }
+            Bson::JavaScriptCodeWithScope(code) => {
+                let buffer = self.key(0x0f, key);
+                let start = buffer.len();
+                buffer.extend_from_slice(&[0; 4]);
+                text(buffer, &code.code);
+                let mut scope = DocumentWriter::begin(buffer);
+                scope.tree_at(&code.scope, depth + 1)?;
+                scope.end();
+                let length = length(self.buffer.len() - start);
+                self.buffer[start..start + 4].copy_from_slice(&length);
+                self
+            }
+            Bson::Symbol(symbol) => {
+                text(self.key(0x0e, key), symbol);
+                self
+            }
+            Bson::Undefined => self.value(key, RawBsonRef::Undefined),
+            Bson::MinKey => self.value(key, RawBsonRef::MinKey),
+            Bson::MaxKey => self.value(key, RawBsonRef::MaxKey),
             other => {
                 let raw = RawBson::try_from(other.clone()).map_err(|error| {
                     ErrorKind::Bson(BsonError {
@@ -267,6 +334,27 @@ impl<'a> DocumentWriter<'a> {
         self.buffer.extend_from_slice(elements);
         self
     }
+}
+
+/// Returns a length as BSON stores it. A length that does not fit is stored as the largest one:
+/// such a document exceeds the limit of every server, and so is not sent.
+fn length(bytes: usize) -> [u8; 4] {
+    i32::try_from(bytes).unwrap_or(i32::MAX).to_le_bytes()
+}
+
+/// Appends the value of a string.
+fn text(buffer: &mut Vec<u8>, value: &str) {
+    buffer.extend_from_slice(&length(value.len() + 1));
+    buffer.extend_from_slice(value.as_bytes());
+    buffer.push(0);
+}
+
+/// Returns the name of an element of an array. The memory of `name` is used again.
+fn number(index: usize, name: &mut String) -> &str {
+    name.clear();
+    // Writing to a string cannot fail.
+    let _ = write!(name, "{index}");
+    name
 }
 
 #[cfg(test)]
@@ -298,6 +386,15 @@ mod tests {
             "k": bson::DateTime::from_millis(5), "l": Bson::MinKey,
             "m": bson::Regex { pattern: bson::cstr!("x").into(), options: bson::cstr!("i").into() },
             "n": bson::Timestamp { time: 1, increment: 2 },
+            "o": bson::Binary { subtype: BinarySubtype::Uuid, bytes: vec![7; 16] },
+            "p": bson::Binary { subtype: BinarySubtype::BinaryOld, bytes: vec![1, 2] },
+            "q": bson::Decimal128::from_bytes([5; 16]),
+            "r": Bson::JavaScriptCode("f()".to_owned()),
+            "s": bson::JavaScriptCodeWithScope {
+                code: "g()".to_owned(),
+                scope: doc! { "t": [1, { "u": 2 }] },
+            },
+            "v": Bson::Symbol("s".to_owned()), "w": Bson::Undefined, "x": Bson::MaxKey,
         };
         let mut buffer = Vec::new();
         let mut writer = DocumentWriter::begin(&mut buffer);
@@ -306,6 +403,36 @@ mod tests {
         assert_eq!(buffer, tree.to_vec().expect("it can be written"));
         let nul = doc! { "a": { "b\0": 1 } };
         assert!(DocumentWriter::bare(&mut Vec::new()).tree(&nul).is_err());
+    }
+
+    #[test]
+    fn the_options_of_a_regular_expression_are_sorted() {
+        // BSON-9: otherwise a filter would not match an inserted document with the same value.
+        let regex = |options: &str| bson::Regex {
+            pattern: bson::cstr!("a").into(),
+            options: options.to_owned().try_into().expect("no NUL"),
+        };
+        let mut buffer = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut buffer);
+        writer
+            .tree(&doc! { "k": regex("xsi") })
+            .expect("it can be written");
+        writer.end();
+        let sorted = doc! { "k": regex("isx") };
+        assert_eq!(buffer, sorted.to_vec().expect("it can be written"));
+    }
+
+    #[test]
+    fn the_depth_of_a_scope_counts() {
+        let mut scope = doc! {};
+        for _ in 0..MAX_DEPTH {
+            scope = doc! { "a": scope };
+        }
+        let code = "f()".to_owned();
+        let tree = doc! { "k": bson::JavaScriptCodeWithScope { code, scope } };
+        let error = DocumentWriter::bare(&mut Vec::new()).tree(&tree).err();
+        let error = error.expect("it is too deep");
+        assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
     }
 
     #[test]

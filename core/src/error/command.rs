@@ -1,11 +1,13 @@
 //! Errors that a server sent.
 
 use super::{
-    TopologyVersion, integer, pick, shortened,
+    TopologyVersion,
+    fields::MAX_FIELDS,
+    integer, pick, shortened,
     text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
 };
 use crate::text::printable;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, spec::ElementType};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The maximum size in bytes of an error reply that is kept as a whole. Of a larger reply, only the
@@ -60,7 +62,7 @@ impl CommandError {
         Self {
             code: number(code).unwrap_or_default(),
             code_name: text(code_name, MAX_NAME_BYTES),
-            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            message: message_of(reply, message),
             topology_version: version
                 .and_then(|v| v.as_document())
                 .and_then(TopologyVersion::from_document),
@@ -114,6 +116,26 @@ impl fmt::Display for CommandError {
 pub(super) fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
     let text = value.and_then(|v| v.as_str()).unwrap_or_default();
     shortened(&printable(shortened(text, max)), max).to_owned()
+}
+
+/// Returns the message of an error of a server, where `value` is its field `errmsg` if it could be
+/// read. In a message that is not UTF-8 the wrong bytes are replaced: a server that cuts a long key
+/// can cut it within a character.
+pub(super) fn message_of(error: &RawDocument, value: Option<RawBsonRef<'_>>) -> String {
+    if value.is_some() {
+        return text(value, MAX_MESSAGE_TEXT_BYTES);
+    }
+    let fields = onionskin_bson::fields(error).map_while(Result::ok);
+    let mut messages = fields.take(MAX_FIELDS).filter(|field| {
+        field.name_bytes() == b"errmsg" && field.element_type() == ElementType::String
+    });
+    let stored = messages.next().map_or(&[][..], |field| field.value_bytes());
+    // The length is before the text, and a zero byte after it.
+    let bytes = stored.get(4..stored.len().saturating_sub(1));
+    let bytes = bytes.unwrap_or_default();
+    let bytes = &bytes[..bytes.len().min(MAX_MESSAGE_TEXT_BYTES)];
+    let message = String::from_utf8_lossy(bytes);
+    text(Some(RawBsonRef::String(&message)), MAX_MESSAGE_TEXT_BYTES)
 }
 
 /// Returns an integer that the server sent as int32, int64 or double. Returns `None` if the value
@@ -183,6 +205,31 @@ mod tests {
     fn an_error_reply_with_unexpected_field_types_is_still_parsed() {
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 11600.0, "errmsg": 7 });
         assert_eq!((fault.code, fault.message.as_str()), (11600, ""));
+    }
+
+    #[test]
+    fn wrong_bytes_of_an_error_message_are_replaced() {
+        let text = "E11000 duplicate key { n: \"ab\" }";
+        let [command, concern, statement] = [
+            rawdoc! { "ok": 0, "code": 11000, "errmsg": text },
+            rawdoc! { "ok": 1, "writeConcernError": { "code": 64, "errmsg": text } },
+            rawdoc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 11000, "errmsg": text }] },
+        ]
+        .map(|reply| {
+            let mut bytes = reply.into_bytes();
+            let at = bytes.windows(2).position(|two| two == b"ab");
+            bytes[at.expect("the key") + 1] = 0xc3;
+            RawDocumentBuf::from_bytes(bytes).expect("its lengths are right")
+        });
+        let expected = "E11000 duplicate key { n: \"a\u{fffd}\" }";
+        assert_eq!(CommandError::from_reply(&command).message, expected);
+        for reply in [&concern, &statement] {
+            let error = crate::error::InsertManyError::from_reply(reply);
+            let error = error.expect("valid").expect("it has an error");
+            let of_concern = error.write_concern_error.map(|error| error.message);
+            let of_statement = error.write_errors.map(|errors| errors[0].message.clone());
+            assert_eq!(of_concern.or(of_statement).as_deref(), Some(expected));
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::{
     Error, TopologyVersion,
-    command::{number, positive_millis, text},
+    command::{message_of, number, positive_millis, text},
     counts, is_deeper, pick,
-    text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
+    text::MAX_NAME_BYTES,
 };
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{fmt, time::Duration};
@@ -33,7 +33,8 @@ pub struct IndexedWriteError {
     /// The field `codeName`, at most 256 bytes of it; `None` if it is absent or not a string.
     /// Servers seldom send it.
     pub code_name: Option<String>,
-    /// The error message of the server, at most [`MAX_MESSAGE_TEXT_BYTES`] of it. Empty if the
+    /// The error message of the server, at most
+    /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the
     /// server left it out ([MSG-33]), or if the errors of one `insert_many` are too large.
     ///
     /// [MSG-33]: crate::requirements::messages#MSG-33
@@ -54,7 +55,8 @@ pub struct WriteConcernError {
     /// The field `codeName`, at most 256 bytes of it. Empty if the server sent no such string, or
     /// if the errors of one `insert_many` are too large.
     pub code_name: String,
-    /// The error message of the server, at most [`MAX_MESSAGE_TEXT_BYTES`] of it. Empty if the
+    /// The error message of the server, at most
+    /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the
     /// server sent none, or if the errors of one `insert_many` are too large.
     pub message: String,
     /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
@@ -76,7 +78,7 @@ impl IndexedWriteError {
             code_name: code_name
                 .and_then(|name| name.as_str())
                 .map(|_| text(code_name, MAX_NAME_BYTES)),
-            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            message: message_of(entry, message),
             details: details(info),
         }
     }
@@ -100,7 +102,7 @@ impl WriteConcernError {
         Self {
             code: number(code).unwrap_or_default(),
             code_name: text(code_name, MAX_NAME_BYTES),
-            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            message: message_of(concern, message),
             details: details(info),
         }
     }
@@ -314,6 +316,7 @@ fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::MAX_MESSAGE_TEXT_BYTES;
     use crate::error::{Error, ErrorKind};
     use bson::{RawArrayBuf, cstr, rawdoc};
 

@@ -5,19 +5,17 @@ pub mod cmap;
 pub mod command;
 pub mod sdam;
 
-use crate::error::is_deeper;
 use bson::{Document, RawDocument};
+use onionskin_bson::{MAX_DEPTH, document_from_slice};
 
 /// The maximum nesting depth of a document in an event. Converting a much deeper document to a tree
 /// of values could exhaust the stack.
-pub const MAX_DOCUMENT_DEPTH: usize = 200;
+pub const MAX_DOCUMENT_DEPTH: usize = MAX_DEPTH;
 
 /// Returns the document; an empty one if it is malformed or nested deeper than
 /// [`MAX_DOCUMENT_DEPTH`].
 fn document(raw: &RawDocument) -> Document {
-    let is_kept = is_deeper(raw, MAX_DOCUMENT_DEPTH).is_ok_and(|is_deeper| !is_deeper);
-    let document = is_kept.then(|| onionskin_bson::document_from_slice(raw.as_bytes()).ok());
-    document.flatten().unwrap_or_default()
+    document_from_slice(raw.as_bytes()).unwrap_or_default()
 }
 
 /// Returns the number of a connection, which the events have as 32 bits.

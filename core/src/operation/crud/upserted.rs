@@ -1,10 +1,10 @@
 //! The `_id`s of upserted documents, which the replies to updates give.
 
 use crate::{
-    bson::{decode_document, integer_field},
+    bson::{DocumentWriter, decode_document, integer_field},
     error::Error,
 };
-use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBsonRef, RawDocument};
 use std::collections::BTreeMap;
 
 /// The total size by which upserted `_id`s may exceed the statements that were sent, in bytes:
@@ -20,10 +20,12 @@ pub(super) struct Upserted {
     left_bytes: usize,
 }
 
-/// Returns the size of the variables of a command, in bytes.
+/// Returns the size of the fields of a command's variables, in bytes; 0 if they cannot be encoded,
+/// and then the command fails.
 pub(super) fn document_size(document: Option<&Document>) -> usize {
-    let raw = document.and_then(|document| RawDocumentBuf::try_from(document).ok());
-    raw.map_or(0, |raw| raw.as_bytes().len())
+    let mut bytes = Vec::new();
+    let fields = document.map(|tree| DocumentWriter::bare(&mut bytes).tree(tree).is_ok());
+    fields.map_or(0, |is_valid| if is_valid { bytes.len() } else { 0 })
 }
 
 impl Upserted {
