@@ -23,6 +23,8 @@ pub(crate) struct Context {
     /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
     /// client knows none, and for a standalone server.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
+    /// True if the cluster time is that of a session, which is later than that of the client.
+    pub(crate) is_time_of_session: bool,
     /// The part of the read concern that the session adds.
     pub(crate) session_read_concern: SessionReadConcern,
     /// The type of the topology. Together with the type of the server, it decides which
@@ -285,7 +287,10 @@ impl Exchange {
             .ping
             .as_deref()
             .unwrap_or(&self.operation.request);
-        let known = self.operation.exchange.context.cluster_time.as_deref();
+        let context = &self.operation.exchange.context;
+        // The client does not know the time of a session yet, so that it keeps an equal one.
+        let known = context.cluster_time.as_deref();
+        let known = known.filter(|_| !context.is_time_of_session);
         let assessment = Assessment::new(reply.body, request.kind, known);
         let assessment = assessment.with_times(reply.body, request.is_explicit);
         self.operation.exchange.assessment = Some(assessment);

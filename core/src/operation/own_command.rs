@@ -33,8 +33,8 @@ const OWN_FIELDS: [&str; 4] = ["txnNumber", "lsid", "startTransaction", "autocom
 
 impl Command {
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
-    /// `document` is empty, because the command then has no name, or if `document` cannot be
-    /// encoded, for example because a key has a zero byte.
+    /// `document` is empty, because the command then has no name, if it has the field `$db`, or if
+    /// it cannot be encoded, for example because a key has a zero byte.
     pub fn from_document(
         document: &Document,
         database: impl Into<Arc<str>>,
@@ -42,6 +42,12 @@ impl Command {
         if document.is_empty() {
             let message = "a command's document is empty, so it has no name";
             return Err(Error::argument(message));
+        }
+        if document.contains_key("$db") {
+            return Err(Error::argument(
+                "a command has the field `$db`; leave it out, because the driver adds the name of \
+                 the database",
+            ));
         }
         let mut command = Self::new("", database, CommandKind::Run);
         command.0.request.name = None;
@@ -118,8 +124,10 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn a_command_without_a_name_is_refused() {
-        assert!(Command::from_document(&doc! {}, "admin").is_err());
+    fn a_command_without_a_name_or_with_a_database_is_refused() {
+        for body in [doc! {}, doc! { "ping": 1, "$db": "other" }] {
+            assert!(Command::from_document(&body, "admin").is_err(), "{body}");
+        }
     }
 
     #[test]

@@ -75,14 +75,18 @@ impl Request {
             let message = format!("{what} needs a server from 4.4 on; leave it out");
             return Err(Error::argument(message));
         }
-        let body = self.elements.len();
-        let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
-        if body > max_body {
-            let what = "the size of a command's document in bytes";
-            return Err(limit_exceeded(what, max_body, body));
-        }
-        Ok(())
+        check_body(self.elements.len(), facts)
     }
+}
+
+/// Fails if a document with these bytes is too large for a command of the server.
+pub(super) fn check_body(body: usize, facts: &ConnectionFacts) -> Result<(), Error> {
+    let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
+    if body > max_body {
+        let what = "the size of a command's document in bytes";
+        return Err(limit_exceeded(what, max_body, body));
+    }
+    Ok(())
 }
 
 /// Writes the elements of the command, then the fields that depend on the attempt. The command name
@@ -217,6 +221,15 @@ pub(super) fn command_document(
         none.append(cstr!("unreadable"), true);
         none
     })
+}
+
+impl Command {
+    /// Returns the application's function that accepts the server of a read; `None` for a command
+    /// without one.
+    #[must_use]
+    pub const fn server_selector(&self) -> Option<&ServerSelector> {
+        self.0.request.narrowing.as_ref()
+    }
 }
 
 impl Request {

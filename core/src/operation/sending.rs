@@ -1,6 +1,10 @@
 //! The bytes of the request of an exchange.
 
-use super::{Exchange, documents::limit_exceeded, request::write_body};
+use super::{
+    Exchange,
+    documents::limit_exceeded,
+    request::{check_body, write_body},
+};
 use crate::{
     compression::is_compressible,
     connection::Established,
@@ -80,11 +84,13 @@ impl Exchange {
         let is_compressed = transport.compressor().is_some() && is_compressible(request.name());
         let write = |buffer: &mut Vec<u8>| {
             let start = buffer.len();
-            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
-                .flags(flags)
-                .body_with(|body| write_body(body, request, context, facts));
+            let message = MessageWriter::begin(buffer, context.request_id, 0).flags(flags);
+            // The kind of the section is before the document.
+            let before = message.size() + 1;
+            let mut message = message.body_with(|body| write_body(body, request, context, facts));
             let size = message.size();
-            let fits = match &request.sequence {
+            let fits = check_body(size - before, facts);
+            let fits = fits.and_then(|()| match &request.sequence {
                 Some(sequence) => sequence
                     .choose(request.portion, size, request.elements.len(), facts)
                     .map(|portion| request.portion = Some(portion)),
@@ -94,7 +100,7 @@ impl Exchange {
                     Err(limit_exceeded(what, facts.max_message_size, size))
                 }
                 None => Ok(()),
-            };
+            });
             if let Err(error) = fits {
                 buffer.truncate(start);
                 return Err(error);

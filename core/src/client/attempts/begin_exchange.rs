@@ -61,8 +61,12 @@ impl Client {
         self.connections.set_state(facts.socket, State::InUse);
         self.attempts.last_request = self.attempts.last_request.wrapping_add(1) & i32::MAX;
         let newest = self.attempts.cluster_times.newest().cloned();
-        let (session_read_concern, cluster_time) = self.of_session(&operation, facts, newest);
+        let (session_read_concern, of_session) =
+            self.of_session(&operation, facts, newest.as_ref());
+        let is_time_of_session = of_session.is_some();
+        let cluster_time = of_session.or(newest);
         let context = Context {
+            is_time_of_session,
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,
                 _ if operation.retry.without_cluster_time => None,

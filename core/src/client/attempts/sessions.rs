@@ -127,17 +127,18 @@ impl Client {
         &self,
         operation: &Operation,
         facts: &ConnectionFacts,
-        newest: Option<Arc<ClusterTime>>,
+        newest: Option<&Arc<ClusterTime>>,
     ) -> (SessionReadConcern, Option<Arc<ClusterTime>>) {
         if !operation.request.is_explicit {
-            return (SessionReadConcern::Nothing, newest);
+            return (SessionReadConcern::Nothing, None);
         }
         let session = operation.request.session;
         match session.and_then(|session| self.attempts.explicit.get(&session)) {
-            None => (SessionReadConcern::Nothing, newest),
+            None => (SessionReadConcern::Nothing, None),
             Some(state) => {
                 let own = state.cluster_time.clone();
-                let is_later = |time: &Arc<ClusterTime>| time.is_after(newest.as_deref());
+                let newest = newest.map(|time| &**time);
+                let is_later = |time: &Arc<ClusterTime>| time.is_after(newest);
                 let concern = match (state.read_concern(), facts.server_type) {
                     // A standalone server has no cluster times.
                     (SessionReadConcern::After(_), ServerType::Standalone) => {
@@ -145,7 +146,7 @@ impl Client {
                     }
                     (concern, _) => concern,
                 };
-                (concern, own.filter(is_later).or(newest))
+                (concern, own.filter(is_later))
             }
         }
     }
@@ -163,7 +164,7 @@ impl Client {
             {
                 state.transaction.note_token(number, token.clone());
             }
-            // The time of the reply is assessed only if it is later than the one that was sent.
+            // A time of the reply that is not later than that of the client is not assessed.
             if let Some(sent) = &operation.exchange.context.cluster_time {
                 state.advance_cluster_time(sent);
             }

@@ -280,3 +280,27 @@ fn a_foreign_time_of_a_session_that_is_refused_leaves_that_of_the_client() {
     world.check_in(exchange, Outcome::Completed);
     assert_eq!(time_for(&mut world, "a"), Some(7));
 }
+
+#[test]
+fn a_time_of_a_session_is_that_of_the_client_once_a_reply_confirms_it() {
+    let mut world = World::new("mongodb://a/", mongos());
+    ping_on(&mut world, "a", &at(7));
+    let session = world
+        .client
+        .start_session(world.now, &SessionOptions::default());
+    let session = session.expect("the client is open").id;
+    let reply = at(9);
+    let advanced = reply.get_document("$clusterTime").expect("a time");
+    let advanced = ClusterTime::from_document(advanced).expect("a time");
+    world.client.advance_cluster_time(session, &advanced);
+    // The first reply has a time between that of the client and that of the session.
+    for (time, known) in [(8, 8), (9, 9)] {
+        let mut command = ping();
+        command.set_session(SessionUse::Explicit(session));
+        let mut exchange = world.begin_exchange(command);
+        assert_eq!(sent_time(&exchange), Some(9));
+        World::answer(&mut exchange, &at(time));
+        world.check_in(exchange, Outcome::Completed);
+        assert_eq!(time_for(&mut world, "a"), Some(known));
+    }
+}
