@@ -91,6 +91,14 @@ macro_rules! forward_runtime {
             self.$inner.read_file(path, most)
         }
     };
+    (@ $inner:tt spawn_cleanup) => {
+        fn spawn_cleanup(
+            &self,
+            task: impl ::std::future::Future<Output = ()> + Send + 'static,
+        ) {
+            self.$inner.spawn_cleanup(task);
+        }
+    };
     (@ $inner:tt run_ready) => {
         fn run_ready(&self) {
             self.$inner.run_ready();

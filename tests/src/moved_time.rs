@@ -69,7 +69,7 @@ impl<R: Runtime> Runtime for MovedTime<R> {
 
     crate::forward_runtime!(
         inner: connect, connect_datagram, connect_unix, resolve, spawn, spawn_blocking,
-        spawn_thread, variable, read_file, run_ready, process_id, entropy
+        spawn_thread, spawn_cleanup, variable, read_file, run_ready, process_id, entropy
     );
 
     fn sleep(&self, duration: Duration) -> MovedSleep<R> {

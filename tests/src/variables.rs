@@ -61,7 +61,7 @@ impl<R: Runtime> Runtime for WithVariables<R> {
 
     crate::forward_runtime!(
         inner: connect, connect_unix, resolve, sleep, spawn, spawn_blocking, spawn_thread,
-        read_file, run_ready, now, wall_time, process_id, entropy
+        spawn_cleanup, read_file, run_ready, now, wall_time, process_id, entropy
     );
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -11,6 +11,7 @@ use onionskin_blocking::{
     Client, Run,
     bson::{Document, doc, oid::ObjectId},
     event::{Event, EventKind, PoolEvent},
+    system::run_on_thread,
 };
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use std::{
@@ -19,6 +20,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
     },
     time::{Duration, Instant},
 };
@@ -67,6 +69,7 @@ fn fork_with_client(uri: &str) {
     let client: Client = builder.build().expect("a client").into();
     let things: Collection = client.database("app").collection("things");
     let made_here = new_id(&things);
+    runs_on_thread();
     let more = (1..10).map(|n| doc! { "_id": n });
     things.insert_many(more).run().expect("a reply");
     let mut cursor = things.find(doc! {}).batch_size(3).run().expect("a reply");
@@ -74,6 +77,7 @@ fn fork_with_client(uri: &str) {
 
     // The first child runs operations.
     if let Forked::Child = forked() {
+        runs_on_thread();
         assert_ne!(own_bytes(new_id(&things)), own_bytes(made_here));
         assert!(
             lost.load(Ordering::SeqCst) > 0,
@@ -112,6 +116,14 @@ fn fork_with_client(uri: &str) {
     if fork_with_sessions(&client).is_parent() {
         client.shutdown().run();
     }
+}
+
+/// Fails unless blocking work runs. The parent of a fork leaves a thread for it, which its children
+/// do not have.
+fn runs_on_thread() {
+    let (done, is_done) = channel();
+    run_on_thread(move || done.send(()).expect("the receiver waits"));
+    is_done.recv_timeout(PATIENCE).expect("the work runs");
 }
 
 /// Sessions prose 12 and 13: the parent of a fork uses its sessions again, and the child does not,

@@ -67,7 +67,8 @@ impl Drop for RawBatchCursor {
 /// A [`RawBatchCursor`] of a call in a session. The methods that can fetch a batch need the
 /// session.
 ///
-/// If a cursor is dropped early, it is closed on the server by the next blocking call.
+/// A cursor that is dropped early is closed on the server, for which the drop waits for two seconds
+/// at most.
 #[derive(Debug)]
 #[must_use = "a cursor gives its batches only when it is read"]
 pub struct SessionRawBatchCursor(onionskin::SessionRawBatchCursor<BlockingRuntime>);
@@ -93,7 +94,7 @@ impl SessionRawBatchCursor {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Option<Result<RawBatch>> {
-        let runtime = session.client().runtime().clone();
+        let runtime = self.0.runtime().clone();
         runtime.block_on(self.0.next(session))
     }
 

@@ -178,13 +178,16 @@ impl Reactor {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         // An interruption by a signal ends the wait as well.
         let found = poll(&mut polled, limit.as_ref()).unwrap_or(0);
-        let was_notified = !self.is_waiting.take();
+        self.is_waiting.take();
         if found > 0 {
             for (polled, (source, _)) in polled.iter().zip(&waiting) {
                 source.record_readiness(polled.revents());
             }
         }
-        if let (true, Some(wake_pipe)) = (was_notified, &wake_pipe) {
+        // A thread that notified writes its byte later, perhaps only during the next wait.
+        let is_readable =
+            polled.len() > waiting.len() && !polled[waiting.len()].revents().is_empty();
+        if let (true, Some(wake_pipe)) = (is_readable, &wake_pipe) {
             clear_wake_pipe(&wake_pipe.1);
         }
         self.wake_timers();
@@ -290,6 +293,19 @@ mod tests {
             self.reactor.cancel_timer(self.timer.0, self.timer.1);
             lock(&self.source.interest).is_readable = false;
         }
+    }
+
+    #[test]
+    fn a_byte_that_is_written_late_ends_one_wait_only() {
+        let reactor = Reactor::default();
+        // A thread that notifies can write its byte after the wait has ended.
+        let wake_pipe = lock(&reactor.wake_pipe).clone().expect("a pipe");
+        (&wake_pipe.0).write_all(&[0]).expect("written");
+        reactor.wait(|| true);
+        let until = Instant::now() + Duration::from_millis(20);
+        reactor.set_timer(until, None, Waker::noop().clone());
+        reactor.wait(|| true);
+        assert!(Instant::now() >= until, "the byte was read");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use crate::{
     BlockingStream,
     executor::{Executor, remaining},
 };
-use onionskin::Runtime;
+use onionskin::{Runtime, program::CLOSE_LIMIT};
 use std::{
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
     path::Path,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -26,6 +26,10 @@ use std::{
 ///
 /// Work that may never end runs on a new thread ([`Runtime::spawn_thread`]): the lookup of a host
 /// name, a step of Kerberos, a provider that blocks, or the reading of a file with a token.
+///
+/// A command that closes something after its owner was dropped, such as a cursor of a session, runs
+/// before the drop ends, for two seconds at most ([`Runtime::spawn_cleanup`]). A drop within a call
+/// leaves the command to that call.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     start: Instant,
@@ -107,6 +111,21 @@ impl Runtime for BlockingRuntime {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.executor.spawn(task);
+    }
+
+    fn spawn_cleanup(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.is_busy_here() {
+            return self.spawn(task);
+        }
+        let mut task = pin!(task);
+        let mut limit = self.sleep(CLOSE_LIMIT);
+        self.block_on(poll_fn(|context| {
+            let is_late = Pin::new(&mut limit).poll(context).is_ready();
+            match task.as_mut().poll(context) {
+                Poll::Pending if !is_late => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        }));
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {

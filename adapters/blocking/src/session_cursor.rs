@@ -7,7 +7,8 @@ use serde::de::{Deserialize, DeserializeOwned};
 /// A [`Cursor`](crate::Cursor) of a call in a session. The methods that can fetch a batch need the
 /// session.
 ///
-/// If a cursor is dropped early, it is closed on the server by the next blocking call.
+/// A cursor that is dropped early is closed on the server, for which the drop waits for two seconds
+/// at most.
 ///
 /// ```no_run
 /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
@@ -93,7 +94,7 @@ impl<T> SessionCursor<T> {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
-        let runtime = session.client().runtime().clone();
+        let runtime = self.cursor.runtime().clone();
         runtime.block_on(self.cursor.advance(session))
     }
 
@@ -188,7 +189,7 @@ impl<T: DeserializeOwned + 'static> SessionCursor<T> {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Option<Result<T>> {
-        let runtime = session.client().runtime().clone();
+        let runtime = self.cursor.runtime().clone();
         runtime.block_on(self.cursor.next(session))
     }
 

@@ -164,7 +164,8 @@ impl<T> Drop for ChangeStream<T> {
 
 /// A [`ChangeStream`] of a call in a session. The methods that can fetch a batch need the session.
 ///
-/// If a stream is dropped, it is closed on the server by the next blocking call.
+/// A stream that is dropped is closed on the server, for which the drop waits for two seconds at
+/// most.
 #[derive(Debug)]
 #[must_use = "a change stream gives its events only when it is read"]
 pub struct SessionChangeStream<T> {
@@ -279,7 +280,7 @@ impl<T: DeserializeOwned + 'static> SessionChangeStream<T> {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn next(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
-        let runtime = session.client().runtime().clone();
+        let runtime = self.stream.runtime().clone();
         runtime.block_on(self.stream.next(session))
     }
 
@@ -300,7 +301,7 @@ impl<T: DeserializeOwned + 'static> SessionChangeStream<T> {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn next_if_any(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
-        let runtime = session.client().runtime().clone();
+        let runtime = self.stream.runtime().clone();
         runtime.block_on(self.stream.next_if_any(session))
     }
 }

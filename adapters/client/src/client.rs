@@ -430,12 +430,11 @@ impl<R: Runtime> Client<R> {
 
     fn finish_in_background(&self, execution: Execution<R, Single<IgnoredReply>>) {
         let shared = self.shared().clone();
-        self.shared().spawn(async move {
+        self.shared().spawn_cleanup(async move {
             let mut execution = pin!(execution);
             let limit = shared.runtime.sleep(ABANDON_LIMIT);
             timer::until(limit, |context| execution.as_mut().poll(context)).await;
         });
-        self.shared().runtime.run_ready();
     }
 }
 

@@ -169,6 +169,9 @@ impl<R: Runtime, T> Cursor<R, T> {
     ///
     /// Fails if there is no current document, or if it does not have the form that `T` needs.
     ///
+    /// A `Document` is decoded here as the crate `bson` does it, which takes an inner document such
+    /// as `{ "$numberInt": "5" }` for Extended JSON. [`next`](Self::next) returns it as it is.
+    ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
     /// # async fn names<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {

@@ -70,12 +70,6 @@ impl<R: Runtime> Shared<R> {
         for waker in deferred.waker.into_iter().chain(deferred.wakers) {
             catch_panic(|| waker.wake());
         }
-        for command in deferred.commands {
-            // Without a handle the client closes, and then it runs no further command.
-            if let Some(client) = self.client() {
-                client.run_in_background(command);
-            }
-        }
         if deferred.rearm {
             catch_panic(|| self.timer.wake());
         }
@@ -84,6 +78,13 @@ impl<R: Runtime> Shared<R> {
         }
         // Closing a socket does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(deferred.streams);
+        // These come last, because a runtime can wait for their end.
+        for command in deferred.commands {
+            // Without a handle the client closes, and then it runs no further command.
+            if let Some(client) = self.client() {
+                client.run_in_background(command);
+            }
+        }
     }
 }
 

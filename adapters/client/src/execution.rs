@@ -11,6 +11,7 @@ use onionskin_core::{
     error::Error,
     event::{Event, EventKind},
     operation::{Abandoned, Ask, Exchange, OperationId, Program, Runner, Step},
+    options::ServerSelector,
     time::Instant,
 };
 use std::{
@@ -36,6 +37,9 @@ pub struct Execution<R: Runtime, P: Program> {
     client: Client<R>,
     state: State<R>,
     runner: Runner<P>,
+    /// The application's function of the last command. The core must not drop its last copy: the
+    /// core works under the lock of the client, and the function may own any value.
+    selector: Option<ServerSelector>,
 }
 
 enum State<R: Runtime> {
@@ -63,6 +67,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             client,
             state: State::Ready,
             runner: Runner::new(program),
+            selector: None,
         }
     }
 
@@ -73,6 +78,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             client,
             state: State::Over,
             runner: Runner::new(program),
+            selector: None,
         }
     }
 
@@ -171,6 +177,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             match step {
                 Step::Done(result) => return Some(result),
                 Step::Run(command) => {
+                    self.selector = command.server_selector().cloned();
                     let shared = self.client.shared();
                     let (progress, is_left) = shared.begin(command, self.runner.span(), waker);
                     if is_left && let Progress::Waiting(id) = progress {

@@ -86,6 +86,20 @@ impl<R: Runtime, P: Holder> Kept<R, P> {
         }
     }
 
+    /// Ends the program, and closes the cursor in the background.
+    pub(crate) fn end_in_background(&mut self) {
+        self.leave_to_parent();
+        let ended = self.fetch.program_mut().end();
+        let client = self.fetch.client();
+        match ended {
+            Ok(mut command) => {
+                command.set_timeout(Some(ABANDON_LIMIT));
+                client.run_in_background(command);
+            }
+            Err(resources) => client.release_cursor(resources),
+        }
+    }
+
     /// Starts the program again at the next poll. Fails in a child process after a fork.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         if self.leave_to_parent() {

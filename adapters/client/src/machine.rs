@@ -270,6 +270,10 @@ impl<R: Runtime> Runtime for Placed<R> {
         }
     }
 
+    fn spawn_cleanup(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn_cleanup(task);
+    }
+
     fn run_ready(&self) {
         self.runtime.run_ready();
     }

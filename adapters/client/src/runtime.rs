@@ -91,6 +91,15 @@ pub trait Runtime: Send + Sync + 'static {
     /// runtime by that.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
+    /// Runs the task that closes something after its owner was dropped, such as a cursor. The task
+    /// ends by itself within seconds. A runtime whose tasks do not run in the background should wait
+    /// for its end, because the program may make no further call. Default: spawns the task, and runs
+    /// ready tasks.
+    fn spawn_cleanup(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(task);
+        self.run_ready();
+    }
+
     /// Runs work that can block or take long: event listeners and key derivation. An implementation
     /// with other threads runs the work on a thread where it delays no task, and returns at once.
     /// The end of the runtime must not wait for the work, because a listener may never return

@@ -4,6 +4,7 @@ use crate::{
     Client, Runtime,
     futures::StartSessionFuture,
     options::{ClusterTime, SessionOptions, TransactionOptions},
+    shared::Shared,
     transaction::EndSession,
 };
 use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
@@ -79,8 +80,16 @@ impl<R: Runtime> ClientSession<R> {
     /// # }
     /// ```
     #[must_use]
-    pub const fn client(&self) -> &Client<R> {
-        &self.client
+    pub fn client(&self) -> Client<R> {
+        self.client.clone()
+    }
+
+    pub(crate) fn runtime(&self) -> &R {
+        self.client.runtime()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<R>> {
+        self.client.shared()
     }
 
     /// Returns the id that commands send as `lsid`.

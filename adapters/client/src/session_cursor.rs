@@ -197,7 +197,7 @@ pub(crate) fn check_session<R: Runtime>(
     own: SessionId,
     session: &ClientSession<R>,
 ) -> Result<(), Error> {
-    let is_of_client = Arc::ptr_eq(session.client().shared(), client.shared());
+    let is_of_client = Arc::ptr_eq(session.shared(), client.shared());
     match is_of_client && session.key() == own {
         true => Ok(()),
         false => Err(Error::argument(

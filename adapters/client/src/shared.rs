@@ -210,13 +210,25 @@ impl<R: Runtime> Shared<R> {
 
     /// Spawns a task. The client counts the task until it has ended or is dropped.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(self.counted(task));
+    }
+
+    /// Spawns a task that closes something after its owner was dropped. The client counts the task.
+    pub(crate) fn spawn_cleanup(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn_cleanup(self.counted(task));
+    }
+
+    fn counted(
+        self: &Arc<Self>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         self.lock().tasks += 1;
         let ticket = TaskTicket(self.clone());
-        self.runtime.spawn(async move {
+        async move {
             let ticket = ticket;
             task.await;
             drop(ticket);
-        });
+        }
     }
 
     /// Starts a command of a program. `span` is the span of that program. Returns the progress, and

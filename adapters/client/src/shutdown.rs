@@ -98,15 +98,15 @@ impl<R: Runtime> Future for Shutdown<R> {
 
 async fn shut_down<R: Runtime>(client: Client<R>, is_immediate: bool) {
     let shared = client.shared().clone();
-    loop {
-        let command = shared.with(|inner, now| {
-            inner.notice_fork(&shared, now);
-            inner.core.end_sessions()
-        });
-        let Some(mut command) = command else { break };
+    // Sessions that other operations give back later are not ended, because there could be more of
+    // them without end. If this future is dropped, servers end the rest by themselves after a time.
+    let commands: Vec<_> = shared.with(|inner, now| {
+        inner.notice_fork(&shared, now);
+        std::iter::from_fn(|| inner.core.end_sessions()).collect()
+    });
+    for mut command in commands {
         command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-        let result = EndCommand::new(&client, command).await;
-        if result.is_err() {
+        if EndCommand::new(&client, command).await.is_err() {
             // Servers end idle sessions by themselves after a time, so the error of the command is
             // ignored.
             break;

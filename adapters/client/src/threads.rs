@@ -35,6 +35,9 @@ pub fn run_on_thread(work: impl FnOnce() + Send + 'static) {
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that wait for work.
+///
+/// A forked child process has none of the threads of its parent, so it begins without threads and
+/// work.
 struct Pool {
     state: Mutex<State>,
     /// Notifies one waiting thread of new work.
@@ -46,6 +49,19 @@ struct State {
     /// The number of threads that wait for work. A thread that was notified counts until it wakes.
     idle: usize,
     threads: usize,
+    /// The process of the threads.
+    process: u32,
+}
+
+impl State {
+    fn notice_fork(&mut self) {
+        let process = std::process::id();
+        if self.process != process {
+            // Dropping the work of the parent could run code that must run there only.
+            std::mem::forget(std::mem::take(&mut self.work));
+            (self.idle, self.threads, self.process) = (0, 0, process);
+        }
+    }
 }
 
 impl Pool {
@@ -55,6 +71,7 @@ impl Pool {
                 work: VecDeque::new(),
                 idle: 0,
                 threads: 0,
+                process: 0,
             }),
             news: Condvar::new(),
         }
@@ -62,6 +79,7 @@ impl Pool {
 
     fn run(&'static self, work: Work) {
         let mut state = self.lock();
+        state.notice_fork();
         state.work.push_back(work);
         if state.idle >= state.work.len() {
             drop(state);
@@ -95,9 +113,10 @@ impl Pool {
             let waited = self.news.wait_timeout(state, LINGER);
             let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
             state = again;
-            state.idle -= 1;
+            state.idle = state.idle.saturating_sub(1);
             if waited.timed_out() && state.work.is_empty() {
-                state.threads -= 1;
+                // A child that was forked by work on this thread has forgotten the thread.
+                state.threads = state.threads.saturating_sub(1);
                 return;
             }
         }
@@ -142,6 +161,23 @@ mod tests {
         numbers.sort_unstable();
         assert_eq!(numbers, [0, 1, 2]);
         drop(release);
+    }
+
+    #[test]
+    fn a_forked_process_waits_for_no_thread_of_its_parent() {
+        static POOL: Pool = Pool::new();
+        // The state that a child process has of a parent with one idle thread.
+        let mut state = POOL.lock();
+        (state.idle, state.threads) = (1, 1);
+        state.process = !std::process::id();
+        state
+            .work
+            .push_back(Box::new(|| panic!("the parent runs its own work")));
+        drop(state);
+        let (done, is_done) = channel();
+        POOL.run(Box::new(move || done.send(()).expect("the test waits")));
+        is_done.recv_timeout(PATIENCE).expect("it runs");
+        assert_eq!(POOL.lock().threads, 1);
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl<R: Runtime> StartTransactionFuture<'_, R> {
     /// Returns the runtime of the client.
     #[must_use]
     pub fn runtime(&self) -> &R {
-        self.0.session.client().runtime()
+        self.0.session.runtime()
     }
 }
 
@@ -378,7 +378,7 @@ impl<R: Runtime> ClientSession<R> {
     /// ```
     #[must_use]
     pub fn transaction_state(&self) -> TransactionState {
-        let inner = self.client().shared().lock();
+        let inner = self.shared().lock();
         inner.core.transaction_state(self.key())
     }
 
@@ -396,7 +396,7 @@ impl<R: Runtime> ClientSession<R> {
     /// ```
     #[must_use]
     pub fn pinned_server(&self) -> Option<ServerAddress> {
-        let inner = self.client().shared().lock();
+        let inner = self.shared().lock();
         inner.core.transaction_server(self.key()).map(Into::into)
     }
 

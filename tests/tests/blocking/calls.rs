@@ -6,7 +6,10 @@ use onionskin_blocking::{
     bson::{Document, doc},
     error::{Error, ErrorKind, GridFsErrorKind},
 };
-use onionskin_tests::compressors::with_compressors;
+use onionskin_tests::{
+    compressors::with_compressors,
+    conformance::server::{Server, answer},
+};
 use std::{
     io::{Read as _, Write as _},
     time::{Duration, Instant},
@@ -61,6 +64,36 @@ fn cursors_of_sessions_change_their_type_and_are_closed() -> Result<(), Error> {
     assert_eq!(rest.collect::<Result<Vec<_>, _>>()?, [3, 1]);
     batches.close();
     client.shutdown().run();
+    Ok(())
+}
+
+#[test]
+fn what_a_session_leaves_behind_keeps_no_socket_open() -> Result<(), Error> {
+    let deployment = replica_set();
+    for has_transaction in [false, true] {
+        let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+        let people = people(&client);
+        let mut session = client.start_session().run()?;
+        if has_transaction {
+            session.start_transaction().run()?;
+            let insert = people.insert_one(doc! { "in": "a transaction" });
+            insert.session(&mut session).run()?;
+        } else {
+            people
+                .insert_many((0..7).map(|n| doc! { "_id": n }))
+                .run()?;
+            let find = people.find(doc! {}).batch_size(3);
+            let mut cursor = find.session(&mut session).run()?;
+            cursor.next(&mut session).expect("a document")?;
+        }
+        // No call follows that could run the commands that close the cursor or end the transaction.
+        drop(session);
+        drop(people);
+        drop(client);
+        until("the closing of all sockets", || {
+            connections(&deployment) == 0
+        });
+    }
     Ok(())
 }
 
@@ -162,5 +195,29 @@ fn files_are_written_and_read_through_the_traits_of_std() -> Result<(), Box<dyn 
     );
     assert!(is_missing, "{error}");
     assert!(content.starts_with(&found), "the chunks before it came");
+    Ok(())
+}
+
+#[test]
+fn an_event_without_a_token_closes_the_cursor_of_its_stream() -> Result<(), Error> {
+    let server = Server::unix(move |request| match request.name.as_str() {
+        "aggregate" => request.reply(&doc! {
+            "ok": 1,
+            "cursor": { "id": 7_i64, "ns": "app.people", "firstBatch": [{ "a": 1 }] },
+        }),
+        _ => answer(request),
+    });
+    let client = Client::with_uri_str(with_compressors(&server.uri("")))?;
+    let mut changes = people(&client).watch().run()?;
+    let error = changes.next().expect("an error").expect_err("no token");
+    assert!(
+        matches!(error.kind(), ErrorKind::MissingResumeToken),
+        "{error}"
+    );
+    // The stream is still there.
+    until("the close", || !server.seen("killCursors").is_empty());
+    assert!(changes.next().is_none());
+    drop(changes);
+    client.shutdown().run();
     Ok(())
 }

@@ -4,10 +4,11 @@
 
 use crate::{
     event_log::{EventLog, connection_closed, connection_ready, pool_cleared},
-    scene::{Scene, play, replica_set, standalone},
+    scene::{Scene, play, replica_set, sharded, standalone},
 };
 use bson::{Document, doc};
-use onionskin::{Client, Collection, Runtime};
+use futures_util::FutureExt;
+use onionskin::{Client, Collection, Runtime, options::SelectionCriteria};
 use onionskin_core::{
     error::{Error, ErrorKind},
     unstable::hello::Environment,
@@ -19,7 +20,7 @@ use onionskin_worlds::world::{
 };
 use smol::io::{AsyncRead, AsyncWrite};
 use std::{
-    future::Future,
+    future::{Future, IntoFuture},
     io,
     net::SocketAddr,
     path::Path,
@@ -337,5 +338,44 @@ fn shutdown_does_not_wait_forever_for_an_unreachable_server() {
             scene.strike(Disaster::JoinClients);
             watched.end().await;
         }
+    });
+}
+
+/// The function of a call is dropped when the client is not locked, so the drop of what it owns can
+/// use the client.
+#[test]
+fn the_function_of_a_call_is_dropped_outside_of_the_lock() {
+    struct Guard(Client<SimRuntime>, Arc<AtomicU32>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            // This takes the lock of the client.
+            let _ = self.0.counts();
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    play([sharded()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        let dropped = Arc::new(AtomicU32::new(0));
+        let of = |is_accepted: bool| {
+            let guard = Guard(watched.client.clone(), dropped.clone());
+            SelectionCriteria::Predicate(Arc::new(move |_| {
+                let _ = &guard;
+                is_accepted
+            }))
+        };
+        let find = |is_accepted| things.find_one(doc! {}).selection_criteria(of(is_accepted));
+        find(true).await.expect("a reply");
+        let limit = Duration::from_secs(1);
+        find(false).timeout(limit).await.expect_err("no server");
+        let mut waiting = Box::pin(find(false).into_future());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(waiting);
+        let mut exchanging = Box::pin(find(true).into_future());
+        assert!(exchanging.as_mut().now_or_never().is_none());
+        drop(exchanging);
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
+        drop(things);
+        watched.end().await;
     });
 }

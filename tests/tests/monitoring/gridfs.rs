@@ -4,7 +4,7 @@ use crate::scene::{
     Scene, Watched, balanced_alone, play, play_with_one_seed, replica_set, standalone,
 };
 use bson::{Bson, DateTime, Document, Regex, cstr, doc};
-use futures_util::{AsyncReadExt, AsyncWriteExt};
+use futures_util::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use onionskin::{
     Collection, Error, GridFsBucket,
     error::{ErrorKind, GridFsErrorKind, GridFsFileIdentifier},
@@ -12,7 +12,7 @@ use onionskin::{
 };
 use onionskin_core::event::{CommandEvent, EventKind};
 use onionskin_worlds::world::SimRuntime;
-use std::time::Duration;
+use std::{future::poll_fn, pin::Pin, task::ready, time::Duration};
 
 type Bucket = GridFsBucket<SimRuntime>;
 
@@ -395,6 +395,27 @@ fn the_time_limit_of_a_stream_also_counts_while_nothing_is_written() {
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         let error = download.read(&mut [0; 9]).await.expect_err("too late");
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        watched.end().await;
+    });
+}
+
+/// A sink flushes its stream before each poll that closes it.
+#[test]
+fn a_flush_while_an_upload_closes_continues_the_close() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let files = bucket(&watched, 4);
+        let mut upload = files.open_upload_stream("a").await.expect("a stream");
+        upload.write_all(&pattern(9)).await.expect("taken");
+        poll_fn(|context| {
+            ready!(Pin::new(&mut upload).poll_flush(context))?;
+            Pin::new(&mut upload).poll_close(context)
+        })
+        .await
+        .expect("closed");
+        assert_eq!(count(&watched, "fs.files").await, 1);
+        assert_eq!(count(&watched, "fs.chunks").await, 3);
+        drop((files, upload));
         watched.end().await;
     });
 }

@@ -6,8 +6,8 @@ use crate::{
     event_log::{command_name, pool_cleared, topology_changed, topology_event},
     scene::{Scene, play, replica_set, sharded, standalone},
 };
-use bson::doc;
-use onionskin::options::WriteConcern;
+use bson::{Document, doc};
+use onionskin::{Collection, options::WriteConcern};
 use onionskin_core::{
     address::Address,
     description::TopologyId,
@@ -18,6 +18,7 @@ use onionskin_core::{
     time::Instant,
     unstable::sdam::{Order, Sdam, SdamOptions},
 };
+use onionskin_worlds::world::SimRuntime;
 use std::{
     future::{Future, IntoFuture, poll_fn},
     task::Poll,
@@ -195,6 +196,30 @@ fn shutdown_does_not_wait_forever_for_an_operation_that_is_not_polled() {
         let took = scene.now().saturating_since(start);
         assert!(took <= Duration::from_secs(13), "{took:?}");
         drop(find);
+        watched.end().await;
+    });
+}
+
+/// A shutdown ends although other tasks go on to use the client, whose sessions they give back
+/// meanwhile.
+#[test]
+fn shutdown_ends_under_steady_load() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let load = |things: Collection<SimRuntime, Document>| async move {
+            while things.find_one(doc! {}).await.is_ok() {}
+        };
+        let tasks: Vec<_> = (0..20)
+            .map(|_| scene.spawn(load(watched.things())))
+            .collect();
+        scene.pause(100).await;
+        let start = scene.now();
+        watched.client.clone().shutdown().await;
+        let took = scene.now().saturating_since(start);
+        assert!(took <= Duration::from_secs(3), "{took:?}");
+        for task in tasks {
+            task.join().await;
+        }
         watched.end().await;
     });
 }

@@ -4,10 +4,13 @@
 
 use crate::{
     event_log::{command_name, heartbeat, pool_cleared, pool_name, unknown},
-    scene::{Watched, any_topology, play, replica_set, replica_set_of, sharded_alone},
+    scene::{
+        Watched, any_topology, play, play_with_one_seed, replica_set, replica_set_of,
+        sharded_alone, standalone,
+    },
 };
 use bson::doc;
-use onionskin_core::error::Error;
+use onionskin_core::error::{Error, ErrorKind};
 
 /// Official test file `find-network-error`: the connection of a find breaks. The server becomes
 /// unknown and its pool is cleared, once (SDAM-100).
@@ -253,4 +256,22 @@ async fn assert_one_pool_clear(watched: &Watched) {
 
 fn assert_shutdown(error: &Error) {
     assert_eq!(error.code(), Some(91), "{error:?}");
+}
+
+/// The limit of a command's document includes the fields that the driver adds.
+#[test]
+fn a_command_that_is_too_large_with_the_fields_of_the_driver_is_not_sent() {
+    play_with_one_seed([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let admin = watched.client.database("admin");
+        let most = 16 * 1024 * 1024 + 16 * 1024;
+        // The elements of the command without the text have 18 bytes.
+        let command = doc! { "ping": 1, "x": "x".repeat(most - 18) };
+        let error = admin.run_command(command).await.expect_err("too large");
+        assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+        let command = doc! { "ping": 1, "x": "x".repeat(most - 1_000) };
+        admin.run_command(command).await.expect("a reply");
+        drop(admin);
+        watched.end().await;
+    });
 }

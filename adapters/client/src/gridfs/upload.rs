@@ -332,6 +332,8 @@ impl<R: Runtime> AsyncWrite for GridFsUploadStream<R> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.state {
             State::Closed => Poll::Ready(Ok(())),
+            // A sink flushes its stream before each poll that closes it.
+            State::Closing => failed(self.poll_finish(context)),
             _ => failed(self.poll_chunks(context)),
         }
     }
@@ -371,8 +373,7 @@ impl<R: Runtime> Drop for GridFsUploadStream<R> {
             return;
         }
         let shared = self.bucket.client().shared();
-        shared.spawn(give_up(run));
-        shared.runtime.run_ready();
+        shared.spawn_cleanup(give_up(run));
     }
 }
 

@@ -229,11 +229,10 @@ impl<R: Runtime> Events<R> {
         let stream = self.fetch.program_mut();
         stream.set_fetches_one(fetches_one);
         if self.fetch.is_over() {
-            let stream = self.fetch.program_mut();
-            if let Some(next) = stream.advance() {
+            if let Some(next) = self.advance() {
                 return Poll::Ready(Some(next));
             }
-            if !stream.is_alive() {
+            if !self.fetch.program().is_alive() {
                 return Poll::Ready(None);
             }
             if let Err(error) = self.restart() {
@@ -242,9 +241,19 @@ impl<R: Runtime> Events<R> {
         }
         let fetched = ready!(Pin::new(&mut self.fetch).poll(context));
         Poll::Ready(match fetched {
-            Ok(_) => self.fetch.program_mut().advance(),
+            Ok(_) => self.advance(),
             Err(error) => Some(Err(error)),
         })
+    }
+
+    /// Moves to the next event that was fetched. An error, for example about an event without a
+    /// token, ends the stream, so its cursor is closed in the background.
+    fn advance(&mut self) -> Option<Result<(), Error>> {
+        let next = self.fetch.program_mut().advance();
+        if matches!(next, Some(Err(_))) {
+            self.end_in_background();
+        }
+        next
     }
 }
 

@@ -55,7 +55,7 @@ macro_rules! end_call {
 
             fn prepare(&mut self) -> Result<Option<Command>, Error> {
                 let (key, timeout) = (self.session.key(), self.timeout);
-                let shared = self.session.client().shared();
+                let shared = self.session.shared();
                 shared.with(|inner, now| inner.core.$prepare(now, key, timeout))
             }
         }
@@ -86,7 +86,7 @@ macro_rules! end_call {
             /// Returns the runtime of the client.
             #[must_use]
             pub fn runtime(&self) -> &R {
-                self.call.session.client().runtime()
+                self.call.session.runtime()
             }
         }
 
@@ -96,7 +96,7 @@ macro_rules! end_call {
             fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
                 if self.execution.is_none() {
                     let program = EndTransaction::$program(self.call.prepare()?);
-                    let client = self.call.session.client().clone();
+                    let client = self.call.session.client();
                     self.execution = Some(Execution::new(client, program));
                 }
                 match &mut self.execution {

@@ -42,7 +42,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
             timeout,
         } = start;
         let key = session.key();
-        let shared = session.client().shared();
+        let shared = session.shared();
         let run = shared.with(|inner, now| inner.core.begin_transaction_run(now, key, timeout));
         Self {
             session,
@@ -59,7 +59,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
     /// Begins an attempt: pauses if it is not the first one, and starts the transaction. Fails if
     /// the time of the run is over.
     pub async fn start(&mut self) -> Result<(), Error> {
-        let shared = self.session.client().shared();
+        let shared = self.session.shared();
         let (now, jitter) = shared.with(|inner, now| (now, inner.core.jitter()));
         // The run drops errors of the application, which can call the client. So it gets no lock.
         let pause = self.run.begin(now, jitter)?;
@@ -80,7 +80,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
                 if is_active {
                     self.abort().await;
                 }
-                let now = self.session.client().shared().now();
+                let now = self.session.shared().now();
                 self.run.after_failure(now, error)?;
                 return Ok(None);
             }
@@ -89,7 +89,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
             return Ok(Some(value));
         }
         while let Err(error) = self.session.commit_transaction().await {
-            let now = self.session.client().shared().now();
+            let now = self.session.shared().now();
             match self.run.after_commit(now, error) {
                 Ok(Repeat::Commit) => {}
                 Ok(Repeat::Transaction) => return Ok(None),
@@ -113,7 +113,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
 
 impl<R: Runtime> Drop for RepeatedTransaction<'_, R> {
     fn drop(&mut self) {
-        let mut inner = self.session.client().shared().lock();
+        let mut inner = self.session.shared().lock();
         inner
             .core
             .end_transaction_run(self.session.key(), &self.run);

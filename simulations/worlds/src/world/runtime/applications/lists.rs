@@ -297,7 +297,7 @@ async fn access(
     has_shards: bool,
     limit: Option<Duration>,
 ) -> Result<(), Error> {
-    let client = session.client().clone();
+    let client = session.client();
     for access in accesses {
         let database = client.database(database_of(has_shards, access.list()));
         let lists = database.collection::<Document>(COLLECTION);
