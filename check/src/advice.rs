@@ -13,7 +13,7 @@ use onionskin_core::{
     address::{Address, DEFAULT_PORT},
     description::{ServerType, TopologyDescription, TopologyType},
     error::{Argument, DnsFailure, Error, ErrorKind, IoError, NetworkFault, UriPart},
-    options::ClientOptions,
+    options::{ClientOptions, ReadPreference},
 };
 use std::net::IpAddr;
 
@@ -320,13 +320,19 @@ pub(crate) fn out_of_time() -> Vec<String> {
 }
 
 /// Returns hints about a topology in which no server is suitable.
-pub(crate) fn unsuitable(topology: &TopologyDescription) -> Vec<String> {
+pub(crate) fn unsuitable(
+    topology: &TopologyDescription,
+    preference: &ReadPreference,
+) -> Vec<String> {
     let mut types = topology.servers.values().map(|server| server.server_type);
     if types.any(|kind| kind == ServerType::RsGhost) {
         return ghost();
     }
     match topology.topology_type {
         TopologyType::ReplicaSetNoPrimary => no_primary(),
+        _ if preference.tag_sets().iter().any(|tags| !tags.is_empty()) => {
+            texts(["compare readPreferenceTags with the tags of the members, or add an empty set"])
+        }
         _ => texts(["compare the types of the servers with the read preference of the client"]),
     }
 }

@@ -310,7 +310,7 @@ fn hints(
     if hellos().any(|hello| hello.description.server_type == ServerType::RsGhost) {
         return advice::ghost();
     }
-    advice::unsuitable(topology)
+    advice::unsuitable(topology, options.read_preference())
 }
 
 /// Reads nothing from a collection that need not exist. Returns the failed step of authentication

@@ -212,7 +212,7 @@ async fn dial_all<R: Runtime>(
                 vec![Fact::new("connected in", time)]
             }
             Err(error) => {
-                let fact = vec![Fact::new("failed:", error.to_string())];
+                let fact = vec![Fact::new("failed with", error.to_string())];
                 failure = Some(error);
                 fact
             }

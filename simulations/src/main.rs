@@ -10,7 +10,19 @@ use commands::{
     simulate::{self, Simulate},
 };
 use onionskin_simulations::demo::{self, DemoOptions};
-use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// The exit code after a second signal, as shells report SIGINT.
+const INTERRUPTED: i32 = 130;
 
 /// The largest number of tasks of a demonstration.
 const MAX_TASKS: usize = 10_000;
@@ -50,8 +62,8 @@ struct Demo {
     /// The number of tasks that write and read at once, from 1 to 10000.
     #[arg(long, default_value_t = 32, value_parser = task_count)]
     tasks: usize,
-    /// The duration of the load in seconds, at least one.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    /// The duration of the load in seconds, from 1 to 86400.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     /// Write a page of HTML to this file, which shows the run: the members, the client's servers
     /// and connections, its slow and failed operations, and its events.
@@ -95,9 +107,29 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("onionskin: {error}");
-            ExitCode::FAILURE
+            match error.kind() {
+                io::ErrorKind::InvalidInput => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
+}
+
+/// Ends the load after SIGINT or SIGTERM, so that its collection is dropped.
+fn stop_when_interrupted(stop: Arc<AtomicBool>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::spawn(move || {
+        if runtime.block_on(serve::interrupted()).is_ok() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        // The end of the load can take long, so a second signal ends the program at once.
+        if runtime.block_on(serve::interrupted()).is_ok() {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    Ok(())
 }
 
 fn run_demo(demo: Demo) -> io::Result<()> {
@@ -107,7 +139,11 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         tasks: demo.tasks,
         duration: Duration::from_secs(demo.seconds),
         keep_picture: output.is_some(),
+        stop: Arc::default(),
     };
+    if options.uri.is_some() {
+        stop_when_interrupted(options.stop.clone())?;
+    }
     let report = match demo.runtime {
         RuntimeName::Tokio => tokio::runtime::Runtime::new()?.block_on(demo::run(
             onionskin_tokio::TokioRuntime::default,
@@ -152,7 +188,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
     use onionskin_core::options::Compressor;
-    use onionskin_deployment::deployment::CompressedReplies;
+    use onionskin_deployment::deployment::{AuthMechanism, CompressedReplies};
     use onionskin_simulations::serve::ServeOptions;
     use std::collections::BTreeSet;
 
@@ -202,7 +238,8 @@ mod tests {
         }),
         ("aws-identity", "i:s --aws-identity=j:s:t", |o| {
             let token = o.auth.aws.find("j").and_then(|found| found.session_token);
-            o.users.len() == 1 && token.as_deref() == Some("t")
+            let is_permitted = o.auth.mechanisms.contains(&AuthMechanism::Aws);
+            is_permitted && o.users.len() == 1 && token.as_deref() == Some("t")
         }),
         ("compressors", "zstd,snappy", |o| {
             o.compression.compressors == [Compressor::Zstd, Compressor::Snappy]
@@ -252,6 +289,11 @@ mod tests {
             "--shards 0 --sharded 2",
             "--shards 2 --standalone",
             "--auth nobody",
+            "--auth :password",
+            "--auth-mechanisms PLAIN",
+            "--auth-mechanisms MONGODB-X509",
+            "--auth-mechanisms PLAIN --aws-identity i:s",
+            "--auth-mechanisms PLAIN --auth u:p --oidc-token-dir here",
             "--tls-dir here",
             "--tls-ca-file here",
             "--auth-mechanisms NTLM",
@@ -289,7 +331,7 @@ mod tests {
         for part in ["writes to it", "onionskin_demo", "dropped at the end"] {
             assert!(help.contains(part), "{help}");
         }
-        for wrong in ["--tasks=0", "--seconds=0"] {
+        for wrong in ["--tasks=0", "--seconds=0", "--seconds=86401"] {
             assert!(
                 Command::try_parse_from(["onionskin", "demo", wrong]).is_err(),
                 "{wrong}"

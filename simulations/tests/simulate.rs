@@ -76,12 +76,10 @@ fn a_failed_run_is_printed_with_its_replay_and_made_smaller() {
     let again = simulate(&replay);
     assert_eq!(again.status.code(), Some(5));
     assert!(text(&again.stdout).contains("Liveness at"));
-    let smaller = out
-        .split_once("# core, seed ")
-        .expect("a smaller scenario")
-        .1;
-    let (title, smaller) = smaller.split_once('\n').expect("a title");
-    let smaller = file("smaller.toml", smaller);
+    // The whole standard output is the file of the smaller scenario.
+    let title = out.strip_prefix("# core, seed ").expect("a title");
+    assert!(out.contains("\n# replay: onionskin simulate FILE"), "{out}");
+    let smaller = file("smaller.toml", out);
     let seed = title.split(':').next().expect("a seed");
     let again = simulate(&[smaller.to_str().expect("text"), "--seeds", seed]);
     assert_eq!(again.status.code(), Some(5), "{}", text(&again.stdout));
@@ -93,6 +91,12 @@ fn wrong_arguments_have_an_exit_code_of_their_own() {
     let odd = odd.to_str().expect("text");
     let unknown = file("unknown.toml", "client-options = \"bogus=1\"\n");
     let unknown = unknown.to_str().expect("text");
+    let short = file("report.toml", SHORT);
+    let short = short.to_str().expect("text");
+    let of_callers = file("callers.toml", "client-options = \"timeoutMS=1\"\n");
+    let of_callers = of_callers.to_str().expect("text");
+    let always = file("always.toml", "[rates]\nreset = 1001\n");
+    let always = always.to_str().expect("text");
     for (arguments, reason) in [
         (&["nothing"][..], "--list"),
         (&["missing.toml"], "missing.toml"),
@@ -102,6 +106,9 @@ fn wrong_arguments_have_an_exit_code_of_their_own() {
         (&["calm", "--trace"], "one seed"),
         (&["calm", "--list"], "--list"),
         (&[unknown], "bogus"),
+        (&[of_callers], "timeoutms"),
+        (&[always], "from 0 to 1000"),
+        (&[short, "--report", short], "different files"),
         (&["--merge", odd], "odd.toml"),
         (&[], "SCENARIO"),
     ] {
@@ -121,9 +128,10 @@ fn events_without_effect_are_refused() {
             "client",
             "{ cut-client = { client = 0, member = 0, up = false, down = false } }",
         ),
+        ("logins", "\"expire-logins\""),
     ] {
         let content = format!(
-            "about = \"x\"\nsafety = \"9s\"\nmembers = 3\n\
+            "about = \"x\"\nsafety = \"9s\"\nmembers = 3\nauthentication = false\n\
              [[schedule]]\nat = \"1s\"\nevent = {event}\n"
         );
         let path = file(&format!("idle-{name}.toml"), &content);
@@ -192,7 +200,12 @@ fn the_history_of_a_run_has_its_transactions() {
         assert!(kinds.iter().any(|found| found == kind), "{kinds:?}");
     }
     let none = simulate(&["calm", "--seeds", "3", "--history", path]);
-    assert!(text(&none.stderr).contains("there is no history"));
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+    let both = ["--report", path, "--history", path];
+    let both = simulate(&[&["applications", "--seeds", "3"][..], &both].concat());
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    let kept = fs::read_to_string(path).expect("it is there");
+    assert_eq!(kept, history, "nothing was written");
     fs::remove_file(path).expect("it is there");
 }
 

@@ -73,10 +73,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls")]
     tls_ca_file: Option<PathBuf>,
     /// Require authentication as this user. If PLAIN is a mechanism, `$external` has this user too.
-    #[arg(long, value_name = "USER:PASSWORD")]
-    auth: Option<String>,
-    /// The mechanisms of authentication, with a comma between them. By default, both SCRAM
-    /// mechanisms and MONGODB-X509. GSSAPI needs the Cargo feature `gssapi`, and reads the keytab
+    #[arg(long, value_name = "USER:PASSWORD", value_parser = login)]
+    auth: Option<(String, String)>,
+    /// The mechanisms of authentication of the users, with a comma between them. By default, both
+    /// SCRAM mechanisms and MONGODB-X509, MONGODB-AWS with `--aws-identity`, and MONGODB-OIDC with
+    /// `--oidc-token-dir`. GSSAPI needs the Cargo feature `gssapi`, and reads the keytab
     /// of KRB5_KTNAME.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mechanism)]
     auth_mechanisms: Vec<AuthMechanism>,
@@ -119,6 +120,14 @@ pub(crate) struct Serve {
     /// The seed of all randomness.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// Parses a user name and a password.
+fn login(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
+        _ => Err("must be USER:PASSWORD, with a user name that is not empty".to_owned()),
+    }
 }
 
 /// Parses an access key id, a secret access key and perhaps a session token.
@@ -192,18 +201,13 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
     options.tls_ca_file = serve.tls_ca_file.clone();
     options.seed = serve.seed;
     options.version = serve.server_version;
-    if let Some(auth) = &serve.auth {
-        let Some((name, password)) = auth.split_once(':') else {
-            return Err(io::Error::other("--auth takes USER:PASSWORD"));
-        };
+    if let Some((name, password)) = &serve.auth {
         options.users.push(User::new(name, password));
         if serve.auth_mechanisms.contains(&AuthMechanism::Plain) {
             options.users.push(User::ldap(name, password));
         }
     }
-    if !serve.auth_mechanisms.is_empty() {
-        options.auth.mechanisms.clone_from(&serve.auth_mechanisms);
-    }
+    set_mechanisms(serve, &mut options)?;
     if let Some(Compressors(names)) = &serve.compressors {
         options.compression.compressors.clone_from(names);
     }
@@ -231,6 +235,46 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
         options.users.push(User::external(CLIENT_SUBJECT));
     }
     Ok(options)
+}
+
+/// Sets the mechanisms of authentication: those of the command line, or the default ones with those
+/// of the given identities.
+fn set_mechanisms(serve: &Serve, options: &mut ServeOptions) -> io::Result<()> {
+    let identities = [
+        (
+            "--aws-identity",
+            !serve.aws_identity.is_empty(),
+            AuthMechanism::Aws,
+        ),
+        (
+            "--oidc-token-dir",
+            serve.oidc_token_dir.is_some(),
+            AuthMechanism::Oidc,
+        ),
+    ];
+    let given = &serve.auth_mechanisms;
+    let refuse = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if !given.is_empty() {
+        let has_user = !options.users.is_empty() || !serve.external_user.is_empty();
+        let has_certificate = serve.tls && given.contains(&AuthMechanism::X509);
+        if !has_user && !has_certificate && identities.iter().all(|(_, is_given, _)| !is_given) {
+            return refuse(
+                "--auth-mechanisms needs a user: --auth, --external-user, --aws-identity, \
+                 --oidc-token-dir, or --tls with MONGODB-X509"
+                    .to_owned(),
+            );
+        }
+        options.auth.mechanisms.clone_from(given);
+    }
+    for (option, is_given, mechanism) in identities {
+        if is_given && given.is_empty() {
+            options.auth.mechanisms.push(mechanism);
+        } else if is_given && !given.contains(&mechanism) {
+            let name = mechanism.name();
+            return refuse(format!("{option} needs {name} in --auth-mechanisms"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the options of a scenario. Prints the parts of it that have no effect.
@@ -305,7 +349,7 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
 }
 
 /// Waits for SIGINT or SIGTERM.
-async fn interrupted() -> io::Result<()> {
+pub(crate) async fn interrupted() -> io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

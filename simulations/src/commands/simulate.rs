@@ -176,7 +176,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     if arguments.trace {
         return trace(arguments, way, name, scenario);
     }
-    let outputs = open_outputs(arguments)?;
+    let outputs = open_outputs(arguments, scenario)?;
     keep_panics();
     let jobs = match arguments.jobs {
         Some(jobs) => jobs,
@@ -214,10 +214,12 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     if verdict.failures.total() > PRINTED_FAILURES {
         tell_failed_seeds(&verdict);
     }
-    print(&match arguments.json {
-        true => serde_json::to_string(&verdict)? + "\n",
-        false => verdict.summary(began.elapsed()) + "\n",
-    })?;
+    match arguments.json {
+        true => print(&(serde_json::to_string(&verdict)? + "\n"))?,
+        // The standard output is the file of the smaller scenario.
+        false if arguments.shrink => tell(&(verdict.summary(began.elapsed()) + "\n")),
+        false => print(&(verdict.summary(began.elapsed()) + "\n"))?,
+    }
     let failed = verdict.failed_runs.first().map(|failed| failed.seed);
     let shown = failed.or_else(|| sweep.first().filter(|_| verdict.seeds > 0));
     let mut written = Ok(());
@@ -227,15 +229,23 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         written = outputs.write(name, run.as_ref());
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
-        tell("Looking for a smaller scenario.");
-        let smaller = shrink(failed.seed, way, scenario, |_| tell("."));
-        tell("\n");
-        if let Some((smaller, failure)) = smaller {
-            let text = failure.to_string().replace('\n', "\n# ");
-            print(&format!("# {way}, {text}\n{}", scenarios::text(&smaller)))?;
-        }
+        print_smaller(failed.seed, way, scenario)?;
     }
     conclude(&verdict, written)
+}
+
+/// Looks for a smaller scenario in which the run with this seed fails, and prints its file.
+fn print_smaller(seed: u64, way: Way, scenario: &Scenario) -> io::Result<()> {
+    tell("Looking for a smaller scenario.");
+    let smaller = shrink(seed, way, scenario, |_| tell("."));
+    tell("\n");
+    let Some((smaller, failure)) = smaller else {
+        return Ok(());
+    };
+    let text = failure.to_string().replace('\n', "\n# ");
+    let replay = replay("FILE", seed, way);
+    let file = scenarios::text(&smaller);
+    print(&format!("# {way}, {text}\n# {replay}\n{file}"))
 }
 
 /// Returns the exit code of a verdict. A file that could not be written is an error, unless a run
@@ -269,7 +279,7 @@ fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io:
         let text = "`--trace` needs one seed, as in `--seeds 7`";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let outputs = open_outputs(arguments)?;
+    let outputs = open_outputs(arguments, scenario)?;
     let run = run_keeping(seed, way, scenario, |options| {
         options.keep_trace = true;
         options.keep_picture = outputs.page.is_some();
@@ -302,12 +312,11 @@ fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<E
         false => format!("{verdict}\n"),
     };
     if !arguments.json {
-        text.extend(
-            verdict
-                .failed_runs
-                .iter()
-                .map(|failed| format!("{failed}\n")),
-        );
+        let task = &verdict.task;
+        for failed in &verdict.failed_runs {
+            let replay = replay_of(&task.scenario, failed.seed, &task.way);
+            text.push_str(&format!("{failed}\n  {replay}\n"));
+        }
     }
     print(&text)?;
     Ok(exit_code(&verdict))
@@ -323,7 +332,22 @@ fn read(path: &Path) -> io::Result<Verdict> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-fn open_outputs(arguments: &Simulate) -> io::Result<Outputs<'_>> {
+fn open_outputs<'a>(arguments: &'a Simulate, scenario: &Scenario) -> io::Result<Outputs<'a>> {
+    let (page, history) = (arguments.report.as_deref(), arguments.history.as_deref());
+    let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if history.is_some() && scenario.workload != Some(Workload::Applications) {
+        return refuse("`--history` needs a scenario with the workload `applications`");
+    }
+    let [page_file, history_file] =
+        [page, history].map(|path| path.and_then(|path| path.canonicalize().ok()));
+    let read = arguments.scenario.as_deref().map(Path::new);
+    let read = read.filter(|path| path.extension().is_some());
+    let read = read.and_then(|path| path.canonicalize().ok());
+    let is_read = read.is_some() && [&page_file, &history_file].contains(&&read);
+    let is_same = page.is_some() && page == history;
+    if is_read || is_same || page_file.is_some() && page_file == history_file {
+        return refuse("`--report`, `--history` and the scenario must be different files");
+    }
     Ok(Outputs {
         page: Output::open("report", arguments.report.as_deref())?,
         history: Output::open("history", arguments.history.as_deref())?,
@@ -352,7 +376,7 @@ impl Outputs<'_> {
         let page = write(self.page, &|report| {
             let Report { seed, way, .. } = report;
             let title = format!("{scenario}, seed {seed}, {way}");
-            report.page(&title, Some(&command(scenario, *seed, *way)))
+            report.page(&title, Some(&command(scenario, *seed, &way.to_string())))
         });
         let history = write(self.history, &|report| {
             let lines = report.lists.json_lines();
@@ -364,10 +388,14 @@ impl Outputs<'_> {
 
 /// Returns the line about the command that repeats the run of a seed.
 fn replay(name: &str, seed: u64, way: Way) -> String {
+    replay_of(name, seed, &way.to_string())
+}
+
+fn replay_of(name: &str, seed: u64, way: &str) -> String {
     format!("replay: {}", command(name, seed, way))
 }
 
-fn command(name: &str, seed: u64, way: Way) -> String {
+fn command(name: &str, seed: u64, way: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let name = match name.chars().all(is_plain) {
         true => name.to_owned(),

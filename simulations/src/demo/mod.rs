@@ -14,6 +14,10 @@ use onionskin::{Client, Error, Runtime};
 use onionskin_worlds::recorder::Recorder;
 use std::{
     io::{self, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +27,9 @@ const SLOW: Duration = Duration::from_millis(50);
 
 /// How often the states of the members of the embedded replica set are recorded.
 const RECORD_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often the load looks whether it is to end early.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The options of a demonstration.
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub struct DemoOptions {
     pub duration: Duration,
     /// True to record the client for [`Report::page`]. Default: false.
     pub keep_picture: bool,
+    /// Ends the load on a deployment of the user early, once it is true. Default: false.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for DemoOptions {
@@ -47,6 +56,7 @@ impl Default for DemoOptions {
             tasks: 32,
             duration: Duration::from_secs(10),
             keep_picture: false,
+            stop: Arc::default(),
         }
     }
 }
@@ -111,7 +121,7 @@ pub async fn run<R: Runtime>(
             };
             scene.disturb(options.duration).await;
         }
-        None => clock.sleep(options.duration).await,
+        None => wait_for_stop(&clock, options).await,
     }
     let mut report = load.finish(&client, &narrator).await?;
     narrator.print("closing the client");
@@ -125,6 +135,18 @@ pub async fn run<R: Runtime>(
     let _ = write!(out, "{report}");
     let _ = out.flush();
     Ok(report)
+}
+
+/// Waits for the end of the load.
+async fn wait_for_stop<R: Runtime>(clock: &R, options: &DemoOptions) {
+    let end = clock.now() + options.duration;
+    while !options.stop.load(Ordering::Relaxed) {
+        let left = end.saturating_sub(clock.now());
+        if left.is_zero() {
+            return;
+        }
+        clock.sleep(left.min(STOP_INTERVAL)).await;
+    }
 }
 
 fn start_deployment() -> Result<Embedded, Error> {

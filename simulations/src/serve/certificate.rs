@@ -82,10 +82,14 @@ pub(super) fn generate(
         None => vec![authority.der().clone()],
         Some(file) => {
             let pem = fs::read(file).map_err(|error| named(file, error))?;
-            certificates(&pem)?
+            certificates(&pem).map_err(|error| named(file, error))?
         }
     };
-    let verifier = client_verifier(authorities, &provider)?;
+    let verifier = client_verifier(authorities, &provider);
+    let verifier = verifier.map_err(|error| match client_authorities {
+        Some(file) => named(file, error),
+        None => error,
+    })?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -97,7 +101,7 @@ pub(super) fn generate(
 }
 
 /// Returns an error that names the file.
-fn named(path: &Path, error: io::Error) -> io::Error {
+pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

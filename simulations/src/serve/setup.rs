@@ -3,7 +3,9 @@
 
 use super::{ServeOptions, certificate, tokens};
 use onionskin_core::{address::Address, time::WallTime};
-use onionskin_deployment::deployment::{DeploymentOptions, ReplicaSetOptions, Shape, User};
+use onionskin_deployment::deployment::{
+    AuthMechanism, DeploymentOptions, ReplicaSetOptions, Shape, User,
+};
 use rustls::ServerConfig;
 use std::{
     fmt::Write as _,
@@ -119,8 +121,19 @@ pub(super) fn uri(
     tls_directory: Option<&PathBuf>,
 ) -> String {
     let mut uri = String::from("mongodb://");
-    let is_named = |user: &&User| user.mechanisms.iter().any(|m| m.is_scram());
-    if let Some(user) = options.users.iter().find(is_named) {
+    // The first user with a password that a permitted mechanism checks.
+    let permitted = &options.auth.mechanisms;
+    let has = |user: &User, is_wanted: fn(&AuthMechanism) -> bool| {
+        let mut mechanisms = user.mechanisms.iter();
+        mechanisms.any(|m| is_wanted(m) && permitted.contains(m))
+    };
+    let by_scram = options
+        .users
+        .iter()
+        .find(|user| has(user, |m| m.is_scram()));
+    let is_plain = |m: &AuthMechanism| *m == AuthMechanism::Plain;
+    let by_plain = options.users.iter().find(|user| has(user, is_plain));
+    if let Some(user) = by_scram.or(by_plain) {
         let (name, password) = (encode(&user.name), encode(&user.password));
         let _ = write!(uri, "{name}:{password}@");
     }
@@ -132,6 +145,10 @@ pub(super) fn uri(
         let _ = write!(uri, "{separator}{key}={}", encode(value));
         separator = '&';
     };
+    if by_scram.is_none() && by_plain.is_some() {
+        option("authMechanism", "PLAIN");
+        option("authSource", "$external");
+    }
     if options.load_balanced {
         option("loadBalanced", "true");
     }

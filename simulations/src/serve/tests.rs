@@ -11,7 +11,7 @@ mod unsent_replies;
 use super::{Embedded, ServeOptions};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
-use onionskin_deployment::deployment::MemberState;
+use onionskin_deployment::deployment::{AuthMechanism, MemberState, User};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -126,6 +126,27 @@ fn a_replica_set_fails_over_and_killed_members_refuse_connections() {
         TcpStream::connect(&members[0]).is_err(),
         "nothing listens any more"
     );
+}
+
+#[test]
+fn the_uri_logs_in_by_a_mechanism_that_is_permitted() {
+    for (mechanism, has_login, query) in [
+        (AuthMechanism::ScramSha256, true, None),
+        (
+            AuthMechanism::Plain,
+            true,
+            Some("authMechanism=PLAIN&authSource=%24external"),
+        ),
+        (AuthMechanism::Oidc, false, None),
+    ] {
+        let mut options = ServeOptions::standalone();
+        options.users = vec![User::new("u", "p"), User::ldap("u", "p")];
+        options.auth.mechanisms = vec![mechanism];
+        let deployment = Embedded::start(options).expect("a server");
+        let uri = deployment.uri();
+        assert_eq!(uri.contains("u:p@"), has_login, "{uri}");
+        assert_eq!(uri.split_once('?').map(|parts| parts.1), query, "{uri}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Token files for clients that read a token from a file, with the names that the scripts of
 //! drivers-evergreen-tools give them.
 
+use super::certificate::named;
 use onionskin_core::time::WallTime;
 use onionskin_deployment::identity::{TokenClaims, TokenIssuer};
 use std::{fs, io, path::Path, time::Duration};
@@ -14,11 +15,12 @@ const NAMES: [&str; 3] = ["test_user1", "test_user2", "test_machine"];
 /// Writes one token of the issuer for each name into the directory, and an expired one into the
 /// file `test_expired`.
 pub(super) fn write(issuer: &TokenIssuer, directory: &Path, now: WallTime) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
+    let named = |error| named(directory, error);
+    fs::create_dir_all(directory).map_err(named)?;
     for name in NAMES {
         let token = issuer.issue(&TokenClaims::new(name, now, LIFETIME));
-        fs::write(directory.join(name), token)?;
+        fs::write(directory.join(name), token).map_err(named)?;
     }
     let expired = issuer.issue(&TokenClaims::new("test_expired", now, Duration::ZERO));
-    fs::write(directory.join("test_expired"), expired)
+    fs::write(directory.join("test_expired"), expired).map_err(named)
 }

@@ -168,7 +168,10 @@ mod tests {
             ("workload = \"applications\"\nmembers = 1", "a standalone"),
             ("grace = \"1441min\"", "longer than 1440min"),
             ("election-timeout = \"9ms\"", "shorter than 10ms"),
-            ("client-options = \"w=1&tlsInsecure=true\"", "`tlsinsecure`"),
+            (
+                "client-options = \"appname=x&tlsInsecure=true\"",
+                "`tlsinsecure`",
+            ),
             (
                 "[[schedule]]\nat = \"1s\"\nevent = \"heal\"",
                 "needs `safety`",

@@ -36,7 +36,7 @@ fn a_closed_port_fails_the_dial() {
         \x20     tls: no\n\
         FAIL  dial SERVER (_ ms)\n\
         \x20     addresses:\n\
-        \x20       SERVER: failed: network error: Connection refused (os error 111)\n\
+        \x20       SERVER: failed with network error: Connection refused (os error 111)\n\
         \x20     cause: no address of SERVER accepts a connection\n\
         \x20     hint: is a server running there, and is PORT its port?\n\
         \x20     hint: the default port of MongoDB is 27017\n\

@@ -94,7 +94,12 @@ fn within(a: &Bson, b: &Bson, texts: &impl Fn(&str, &str) -> Ordering) -> Orderi
                 |r: &bson::Regex| (r.pattern.as_str().to_owned(), r.options.as_str().to_owned());
             parts(a).cmp(&parts(b))
         }
-        (Bson::DbPointer(a), Bson::DbPointer(b)) => format!("{a:?}").cmp(&format!("{b:?}")),
+        (Bson::DbPointer(a), Bson::DbPointer(b)) => {
+            // The fields of a pointer are private, and its text has the namespace first.
+            let text = |pointer| format!("{pointer:?}");
+            let (a, b) = (text(a), text(b));
+            (a.len(), a).cmp(&(b.len(), b))
+        }
         (Bson::JavaScriptCode(a), Bson::JavaScriptCode(b)) => a.cmp(b),
         (Bson::JavaScriptCodeWithScope(a), Bson::JavaScriptCodeWithScope(b)) => a
             .code
@@ -136,6 +141,9 @@ pub(crate) fn identical(a: &Bson, b: &Bson) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| identical(a, b))
         }
         (Bson::Double(a), Bson::Double(b)) => a.to_bits() == b.to_bits(),
+        (Bson::JavaScriptCodeWithScope(a), Bson::JavaScriptCodeWithScope(b)) => {
+            a.code == b.code && identical_documents(&a.scope, &b.scope)
+        }
         _ => a == b,
     }
 }
@@ -249,4 +257,42 @@ pub(crate) fn display_document(document: &Document) -> String {
         .map(|(k, v)| format!("{k}: {}", display(v)))
         .collect();
     format!("{{ {} }}", fields.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{JavaScriptCodeWithScope, RawDocumentBuf, doc};
+
+    /// Returns a pointer into this collection. The fields of a pointer can only be decoded.
+    fn pointer(namespace: &str) -> Bson {
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&[0x0c, b'p', 0]);
+        let length = i32::try_from(namespace.len() + 1).expect("short");
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(namespace.as_bytes());
+        bytes.extend_from_slice(&[0; 14]);
+        let length = i32::try_from(bytes.len()).expect("short");
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        let raw = RawDocumentBuf::from_bytes(bytes).expect("BSON");
+        let document = Document::try_from(raw).expect("BSON");
+        document.get("p").expect("a pointer").clone()
+    }
+
+    #[test]
+    fn a_longer_namespace_of_a_pointer_comes_later() {
+        assert_eq!(compare(&pointer("b"), &pointer("aa")), Ordering::Less);
+        assert_eq!(compare(&pointer("a"), &pointer("b")), Ordering::Less);
+    }
+
+    #[test]
+    fn the_order_of_the_fields_of_a_scope_counts() {
+        let code = |scope| {
+            let code = "f()".to_owned();
+            Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope { code, scope })
+        };
+        let (a, b) = (doc! { "a": 1, "b": 2 }, doc! { "b": 2, "a": 1 });
+        assert!(identical(&code(a.clone()), &code(a.clone())));
+        assert!(!identical(&code(a), &code(b)));
+    }
 }

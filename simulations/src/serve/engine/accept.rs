@@ -22,9 +22,11 @@ pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListe
         Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
     };
     let port = port.ok_or_else(|| {
-        io::Error::other("the base port is too high: a member's port would exceed 65535")
+        let text = "the base port is too high: a member's port would exceed 65535";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    TcpListener::bind(("127.0.0.1", port)).await
+    let bound = TcpListener::bind(("127.0.0.1", port)).await;
+    bound.map_err(|error| io::Error::new(error.kind(), format!("127.0.0.1:{port}: {error}")))
 }
 
 /// Binds the port that a member had before.

@@ -59,6 +59,28 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// Returns the highest rate.
+    pub(super) fn highest(&self) -> u16 {
+        let Self {
+            refuse,
+            vanish,
+            reset,
+            half_open,
+            stall,
+            slow,
+            truncate,
+            corrupt,
+            cancel,
+            unresolved,
+            unpolled,
+        } = *self;
+        let rates = [
+            refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, cancel, unresolved,
+            unpolled,
+        ];
+        rates.into_iter().max().unwrap_or_default()
+    }
+
     /// Draws all rates but `unpolled`. About half of them are 0, a quarter are low, and a quarter
     /// can be high.
     fn drawn(random: &mut Random) -> Self {

@@ -37,6 +37,9 @@ const MAX_CLIENTS: usize = 100;
 const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
 
+/// The rate of a fault that happens each time.
+const PER_MILLE: u16 = 1000;
+
 /// The shortest election timeout. With a shorter one, heartbeats take all of the time.
 const MIN_ELECTION: Span = Span(Duration::from_millis(10));
 
@@ -68,7 +71,10 @@ impl TryFrom<String> for Span {
                 u64::try_from(nanos).ok().map(Duration::from_nanos)
             });
         span.map(Self).ok_or_else(|| {
-            format!("`{text}` is no length of time: write a number and ns, us, ms, s or min")
+            format!(
+                "`{text}` is no length of time, or is too long: write a number and ns, us, ms, s \
+                 or min"
+            )
         })
     }
 }
@@ -236,6 +242,9 @@ impl Scenario {
                 MAX_EVENTS,
             ),
         ];
+        if self.rates.is_some_and(|rates| rates.highest() > PER_MILLE) {
+            return Some(format!("each of the `rates` must be from 0 to {PER_MILLE}"));
+        }
         numbers.into_iter().find_map(|(name, number, least, most)| {
             let is_outside = number.is_some_and(|number| !(least..=most).contains(&number));
             is_outside.then(|| match name {
@@ -289,7 +298,9 @@ impl Scenario {
                 "replicaset",
                 "loadbalanced",
             ];
-            own.iter().any(|own| name.starts_with(own))
+            // The callers set their own time limits and write concerns.
+            let of_callers = ["timeoutms", "w", "wtimeoutms"];
+            own.iter().any(|own| name.starts_with(own)) || of_callers.contains(name)
         });
         name.map(|name| format!("`client-options` cannot have `{name}`"))
     }
@@ -306,6 +317,14 @@ impl Scenario {
                 down: false,
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
+            Disaster::ExpireLogins if self.authentication == Some(false) => {
+                Some("`expire-logins` needs `authentication`")
+            }
+            Disaster::StepDown | Disaster::Isolate(_)
+                if self.members == Some(1) && self.shape == Some(WorldShape::ReplicaSet) =>
+            {
+                Some("one member is a standalone, which neither steps down nor is isolated")
+            }
             _ if concerned_shards(event) > 0 && !has_routers => {
                 Some("an event of shards needs `shape` to be sharded or load-balanced")
             }

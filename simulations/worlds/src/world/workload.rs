@@ -16,7 +16,7 @@ use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
 };
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// The database of all operations.
 pub const DATABASE: &str = "world";
@@ -209,6 +209,27 @@ pub struct Entry {
     pub ended: Option<(Instant, Ending)>,
     /// True if the operation began after healing and the time of grace.
     pub is_late: bool,
+}
+
+/// Writes the operation in one line, with its ending.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
+        let Step {
+            kind, id, timeout, ..
+        } = &self.step;
+        write!(
+            f,
+            "{kind:?} {id} of client {}, begun at {:.3} s with the limit {timeout:?}",
+            self.client,
+            seconds(self.began)
+        )?;
+        match &self.ended {
+            None => f.write_str(", has not ended"),
+            Some((at, Ending::Failed(error))) => write!(f, ", at {:.3} s: {error}", seconds(*at)),
+            Some((at, ending)) => write!(f, ", at {:.3} s: {ending:?}", seconds(*at)),
+        }
+    }
 }
 
 /// All operations of a run, in the order in which they began.

@@ -36,7 +36,7 @@ pub fn check_history(
     let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
     for entry in history.entries() {
         let Some((at, ending)) = &entry.ended else {
-            let message = format!("an operation never ended: {entry:?}");
+            let message = format!("an operation never ended: {entry}");
             return Err(Failure::new(FailureKind::Liveness, entry.began, message));
         };
         let fail = |kind, message: String| Err(Failure::new(kind, *at, message));
@@ -46,22 +46,22 @@ pub fn check_history(
         if *at > limit {
             return fail(
                 FailureKind::Liveness,
-                format!("an operation ended after its limit of {limit}: {entry:?}"),
+                format!("an operation ended after its limit of {limit}: {entry}"),
             );
         }
         match ending {
             Ending::Found(Some(document)) => {
                 if let Err(what) = check_document(entry.step.id, document) {
-                    return fail(FailureKind::Correctness, format!("{what}: {entry:?}"));
+                    return fail(FailureKind::Correctness, format!("{what}: {entry}"));
                 }
             }
             Ending::Failed(error) => {
                 if error.code() == Some(DUPLICATE_KEY) {
-                    let message = format!("a write took effect before its retry: {entry:?}");
+                    let message = format!("a write took effect before its retry: {entry}");
                     return fail(FailureKind::Correctness, message);
                 }
                 if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
-                    let message = format!("an operation was mishandled: {entry:?}");
+                    let message = format!("an operation was mishandled: {entry}");
                     return fail(FailureKind::Correctness, message);
                 }
                 let is_timeout = matches!(
@@ -75,14 +75,14 @@ pub fn check_history(
                 let is_whole = entry.step.kind != OperationKind::Browse;
                 if is_timeout && is_whole && *at < entry.began + entry.step.timeout {
                     let message = format!(
-                        "an operation failed with a timeout before its time limit: {entry:?}"
+                        "an operation failed with a timeout before its time limit: {entry}"
                     );
                     return fail(FailureKind::Correctness, message);
                 }
                 let broken = broken.entry(entry.client).or_default();
                 *broken += usize::from(entry.is_late && is_aftermath(error.kind()));
                 if entry.is_late && (!is_aftermath(error.kind()) || *broken > aftermath) {
-                    let message = format!("an operation failed after healing: {entry:?}");
+                    let message = format!("an operation failed after healing: {entry}");
                     return fail(FailureKind::Liveness, message);
                 }
             }
@@ -113,7 +113,7 @@ pub fn check_calm(history: &History) -> Result<(), Failure> {
             && (!error.is_timeout()
                 || error.is_server_selection() && *at > Instant::ZERO + DISCOVERY)
         {
-            let message = format!("an operation failed without cause: {entry:?}");
+            let message = format!("an operation failed without cause: {entry}");
             return Err(Failure::new(FailureKind::Correctness, *at, message));
         }
     }
@@ -137,7 +137,7 @@ fn check_reads(history: &History) -> Result<(), Failure> {
             {
                 let n = found.as_ref().and_then(counter);
                 if n.is_none_or(|n| n < *increments) {
-                    let message = format!("an acknowledged write was not read: {entry:?}");
+                    let message = format!("an acknowledged write was not read: {entry}");
                     return Err(Failure::new(FailureKind::Correctness, *at, message));
                 }
             }
