@@ -1,7 +1,7 @@
 //! Cursors for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::{RawDocument, Result, program::CLOSE_LIMIT};
+use onionskin::{RawDocument, Result};
 use serde::de::{Deserialize, DeserializeOwned};
 use std::fmt;
 
@@ -12,8 +12,7 @@ use std::fmt;
 /// seconds at most.
 #[must_use = "a cursor gives its documents only when it is iterated"]
 pub struct Cursor<T> {
-    /// The cursor; `None` after it was converted to another type.
-    cursor: Option<onionskin::Cursor<BlockingRuntime, T>>,
+    cursor: onionskin::Cursor<BlockingRuntime, T>,
     runtime: BlockingRuntime,
 }
 
@@ -28,10 +27,7 @@ impl<T> Cursor<T> {
         runtime: BlockingRuntime,
         cursor: onionskin::Cursor<BlockingRuntime, T>,
     ) -> Self {
-        Self {
-            cursor: Some(cursor),
-            runtime,
-        }
+        Self { cursor, runtime }
     }
 
     /// Returns this cursor with documents of another type.
@@ -51,10 +47,10 @@ impl<T> Cursor<T> {
     /// }
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
-    pub fn with_type<D>(mut self) -> Cursor<D> {
+    pub fn with_type<D>(self) -> Cursor<D> {
         Cursor {
-            cursor: self.cursor.take().map(onionskin::Cursor::with_type),
-            runtime: self.runtime.clone(),
+            cursor: self.cursor.with_type(),
+            runtime: self.runtime,
         }
     }
 }
@@ -83,8 +79,7 @@ impl<T> Cursor<T> {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     pub fn advance(&mut self) -> Result<bool> {
-        let cursor = self.cursor.as_mut();
-        cursor.map_or(Ok(false), |cursor| self.runtime.block_on(cursor.advance()))
+        self.runtime.block_on(self.cursor.advance())
     }
 
     /// False if there is certainly no further document: the current batch was read, and the server
@@ -104,7 +99,7 @@ impl<T> Cursor<T> {
     /// ```
     #[must_use]
     pub fn has_next(&self) -> bool {
-        self.inner().has_next()
+        self.cursor.has_next()
     }
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
@@ -126,7 +121,7 @@ impl<T> Cursor<T> {
     /// If `advance` was not called, or did not return true.
     #[must_use]
     pub fn current(&self) -> &RawDocument {
-        self.inner().current()
+        self.cursor.current()
     }
 
     /// Decodes the document to which [`advance`](Self::advance) moved. Strings and binary data of
@@ -154,7 +149,7 @@ impl<T> Cursor<T> {
     where
         T: Deserialize<'a>,
     {
-        self.inner().deserialize_current()
+        self.cursor.deserialize_current()
     }
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
@@ -176,11 +171,7 @@ impl<T> Cursor<T> {
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
-        self.inner().deserialize_current_as()
-    }
-
-    fn inner(&self) -> &onionskin::Cursor<BlockingRuntime, T> {
-        self.cursor.as_ref().expect("the cursor was not converted")
+        self.cursor.deserialize_current_as()
     }
 }
 
@@ -194,19 +185,6 @@ impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
     /// Panics if the thread is already in a blocking call of this client, for example if an event
     /// listener calls this method.
     fn next(&mut self) -> Option<Result<T>> {
-        let cursor = self.cursor.as_mut()?;
-        self.runtime.block_on(cursor.next())
-    }
-}
-
-impl<T> Drop for Cursor<T> {
-    fn drop(&mut self) {
-        // Within `block_on` or `run_ready`, this function cannot wait. The drop of the inner cursor
-        // then starts a task that closes the cursor during that call.
-        if let Some(cursor) = self.cursor.take()
-            && !self.runtime.is_busy_here()
-        {
-            self.runtime.block_on(cursor.close().timeout(CLOSE_LIMIT));
-        }
+        self.runtime.block_on(self.cursor.next())
     }
 }

@@ -1,7 +1,7 @@
 //! Cursors whose batches are not decoded, for blocking programs.
 
 use crate::{BlockingRuntime, ClientSession};
-use onionskin::{RawBatch, Result, program::CLOSE_LIMIT};
+use onionskin::{RawBatch, Result};
 
 /// The batches of a query or an aggregation as the server sent them, without decoding them. A
 /// cursor is an iterator of `Result<RawBatch>`, as [`onionskin::RawBatchCursor`] is a stream.
@@ -22,8 +22,7 @@ use onionskin::{RawBatch, Result, program::CLOSE_LIMIT};
 #[derive(Debug)]
 #[must_use = "a cursor gives its batches only when it is iterated"]
 pub struct RawBatchCursor {
-    /// The cursor; `None` once it is dropped.
-    cursor: Option<onionskin::RawBatchCursor<BlockingRuntime>>,
+    cursor: onionskin::RawBatchCursor<BlockingRuntime>,
     runtime: BlockingRuntime,
 }
 
@@ -32,10 +31,7 @@ impl RawBatchCursor {
         runtime: BlockingRuntime,
         cursor: onionskin::RawBatchCursor<BlockingRuntime>,
     ) -> Self {
-        Self {
-            cursor: Some(cursor),
-            runtime,
-        }
+        Self { cursor, runtime }
     }
 }
 
@@ -48,19 +44,7 @@ impl Iterator for RawBatchCursor {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     fn next(&mut self) -> Option<Result<RawBatch>> {
-        let cursor = self.cursor.as_mut()?;
-        self.runtime.block_on(cursor.next())
-    }
-}
-
-impl Drop for RawBatchCursor {
-    fn drop(&mut self) {
-        // As in the drop of `Cursor`.
-        if let Some(cursor) = self.cursor.take()
-            && !self.runtime.is_busy_here()
-        {
-            self.runtime.block_on(cursor.close().timeout(CLOSE_LIMIT));
-        }
+        self.runtime.block_on(self.cursor.next())
     }
 }
 

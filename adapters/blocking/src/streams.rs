@@ -1,7 +1,7 @@
 //! Change streams for blocking programs.
 
 use crate::{BlockingRuntime, ClientSession};
-use onionskin::{Result, change_stream::event::ResumeToken, program::CLOSE_LIMIT};
+use onionskin::{Result, change_stream::event::ResumeToken};
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -23,8 +23,7 @@ use std::fmt;
 /// ```
 #[must_use = "a change stream gives its events only when it is iterated"]
 pub struct ChangeStream<T> {
-    /// The stream; `None` after it was converted to another type.
-    stream: Option<onionskin::ChangeStream<BlockingRuntime, T>>,
+    stream: onionskin::ChangeStream<BlockingRuntime, T>,
     runtime: BlockingRuntime,
 }
 
@@ -39,10 +38,7 @@ impl<T> ChangeStream<T> {
         runtime: BlockingRuntime,
         stream: onionskin::ChangeStream<BlockingRuntime, T>,
     ) -> Self {
-        Self {
-            stream: Some(stream),
-            runtime,
-        }
+        Self { stream, runtime }
     }
 
     /// Returns this stream with events of another type.
@@ -58,10 +54,10 @@ impl<T> ChangeStream<T> {
     /// }
     /// # Ok::<(), onionskin_blocking::Error>(())
     /// ```
-    pub fn with_type<D>(mut self) -> ChangeStream<D> {
+    pub fn with_type<D>(self) -> ChangeStream<D> {
         ChangeStream {
-            stream: self.stream.take().map(onionskin::ChangeStream::with_type),
-            runtime: self.runtime.clone(),
+            stream: self.stream.with_type(),
+            runtime: self.runtime,
         }
     }
 
@@ -82,7 +78,7 @@ impl<T> ChangeStream<T> {
     /// ```
     #[must_use]
     pub fn resume_token(&self) -> Option<ResumeToken> {
-        self.stream.as_ref()?.resume_token()
+        self.stream.resume_token()
     }
 
     /// True while further events can come. False after the end of the stream and after an error.
@@ -103,7 +99,7 @@ impl<T> ChangeStream<T> {
     /// ```
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.is_alive())
+        self.stream.is_alive()
     }
 }
 
@@ -129,10 +125,7 @@ impl<T: DeserializeOwned + 'static> ChangeStream<T> {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     pub fn next_if_any(&mut self) -> Result<Option<T>> {
-        let stream = self.stream.as_mut();
-        stream.map_or(Ok(None), |stream| {
-            self.runtime.block_on(stream.next_if_any())
-        })
+        self.runtime.block_on(self.stream.next_if_any())
     }
 }
 
@@ -145,20 +138,7 @@ impl<T: DeserializeOwned + 'static> Iterator for ChangeStream<T> {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     fn next(&mut self) -> Option<Result<T>> {
-        let stream = self.stream.as_mut()?;
-        self.runtime.block_on(stream.next())
-    }
-}
-
-impl<T> Drop for ChangeStream<T> {
-    fn drop(&mut self) {
-        // Within `block_on` or `run_ready`, this function cannot wait. The drop of the inner stream
-        // then starts a task that closes the stream during that call.
-        if let Some(stream) = self.stream.take()
-            && !self.runtime.is_busy_here()
-        {
-            self.runtime.block_on(stream.close().timeout(CLOSE_LIMIT));
-        }
+        self.runtime.block_on(self.stream.next())
     }
 }
 

@@ -92,9 +92,9 @@ pub trait Runtime: Send + Sync + 'static {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
     /// Runs the task that closes something after its owner was dropped, such as a cursor. The task
-    /// ends by itself within seconds. A runtime whose tasks do not run in the background should wait
-    /// for its end, because the program may make no further call. Default: spawns the task, and runs
-    /// ready tasks.
+    /// ends by itself within seconds. If tasks of the runtime do not run in the background, this
+    /// should wait for its end, because the program may make no further call. Default: spawns the
+    /// task, and runs ready tasks.
     fn spawn_cleanup(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn(task);
         self.run_ready();

@@ -265,11 +265,11 @@ fn a_command_that_is_too_large_with_the_fields_of_the_driver_is_not_sent() {
         let watched = scene.client("");
         let admin = watched.client.database("admin");
         let most = 16 * 1024 * 1024 + 16 * 1024;
-        // The elements of the command without the text have 18 bytes.
-        let command = doc! { "ping": 1, "x": "x".repeat(most - 18) };
+        // The elements of the command without the text have 24 bytes.
+        let command = doc! { "ping": 1, "comment": "x".repeat(most - 24) };
         let error = admin.run_command(command).await.expect_err("too large");
         assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
-        let command = doc! { "ping": 1, "x": "x".repeat(most - 1_000) };
+        let command = doc! { "ping": 1, "comment": "x".repeat(most - 1_000) };
         admin.run_command(command).await.expect("a reply");
         drop(admin);
         watched.end().await;
