@@ -20,10 +20,10 @@ const INSERTS: i32 = 60;
 const STEP_DOWNS: i32 = 2;
 
 /// The time for which the server delays a reply. The client's time limit is shorter.
-const HELD_BACK: Duration = Duration::from_secs(5);
+const HELD_BACK: Duration = Duration::from_secs(3);
 
 /// The time limit of an operation whose reply is held back.
-const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// A short `heartbeatFrequencyMS`. The error of a fail point makes a server `Unknown` in the
 /// client, although the server itself did not change. The next reply to a check can then take as

@@ -17,6 +17,9 @@ type Login = Option<(&'static str, &'static str)>;
 
 const LOGIN: Login = Some(("username", "p4ssw0rd"));
 
+/// A server on a port on which none listens.
+const CLOSED: &str = "mongodb://localhost:1/?directConnection=true";
+
 fn on_tokio<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(future)
@@ -140,8 +143,8 @@ fn operations_succeed_through_each_proxy_on_ferretdb() {
 fn each_failure_of_a_proxy_is_a_network_error_that_names_the_hop() {
     // SOCKS-19.
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
-    let assert_fails = |uri: &str, words: &str| {
-        let error = failure(uri);
+    let assert_fails = |(uri, words): (String, &str)| {
+        let error = failure(&uri);
         assert!(
             error.is_network() && error.to_string().contains(words),
             "{error}"
@@ -155,23 +158,34 @@ fn each_failure_of_a_proxy_is_a_network_error_that_names_the_hop() {
     let wrong = Some(("nonexistentuser", "badauth"));
     let required = "requires authentication; set proxyUsername and proxyPassword";
     let refused = "refused the user name or the password";
-    // A port on which no server listens.
-    let closed = "mongodb://localhost:1/?directConnection=true";
     let unreachable = "could not reach the server: connection refused";
-    if let Some(proxy) = peers::microsocks(LOGIN).expect("starts") {
-        assert_fails(&proxy.before(deployment.uri(), None), required);
-        assert_fails(&proxy.before(deployment.uri(), wrong), refused);
-        assert_fails(&proxy.before(closed, LOGIN), unreachable);
-        let address = proxy.address();
+    let (micro, dante, open) = (
+        peers::microsocks(LOGIN).expect("starts"),
+        peers::dante(true).expect("starts"),
+        peers::dante(false).expect("starts"),
+    );
+    let mut cases = Vec::new();
+    for proxy in [&micro, &dante].into_iter().flatten() {
+        cases.push((proxy.before(deployment.uri(), None), required));
+        cases.push((proxy.before(deployment.uri(), wrong), refused));
+    }
+    let closed = micro.iter().map(|proxy| proxy.before(CLOSED, LOGIN));
+    cases.extend(closed.map(|uri| (uri, unreachable)));
+    let closed = open.iter().map(|proxy| proxy.before(CLOSED, None));
+    cases.extend(closed.map(|uri| (uri, unreachable)));
+    // Each client waits until its selection times out, so they wait at the same time.
+    let all_fail = |cases: Vec<(String, &str)>| {
+        std::thread::scope(|scope| {
+            for case in cases {
+                scope.spawn(|| assert_fails(case));
+            }
+        });
+    };
+    all_fail(cases);
+    if let Some(proxy) = micro {
+        let gone = format!("cannot connect to the proxy {}: ", proxy.address());
         let uri = proxy.before(deployment.uri(), LOGIN);
         drop(proxy);
-        assert_fails(&uri, &format!("cannot connect to the proxy {address}: "));
-    }
-    if let Some(proxy) = peers::dante(true).expect("starts") {
-        assert_fails(&proxy.before(deployment.uri(), None), required);
-        assert_fails(&proxy.before(deployment.uri(), wrong), refused);
-    }
-    if let Some(proxy) = peers::dante(false).expect("starts") {
-        assert_fails(&proxy.before(closed, None), unreachable);
+        assert_fails((uri, &gone));
     }
 }
