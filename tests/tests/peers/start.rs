@@ -13,21 +13,22 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(150);
 /// URI.
 const PYMONGO_ROUND_TRIP: &str = "
 import sys, pymongo
-client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=10000)
+client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=int(sys.argv[2]))
 assert client.admin.command('ping')['ok'] == 1
 collection = client.onionskin_peers.pymongo
 collection.insert_one({'_id': 1, 'text': 'written'})
 print(collection.find_one({'_id': 1})['text'])
 ";
 
-fn pymongo_round_trip(uri: &str) -> Option<Output> {
+/// Runs the round trip with this time limit in milliseconds for the selection of a server.
+fn pymongo_round_trip(uri: &str, limit: u32) -> Option<Output> {
     let mut command = Command::new(peers::python_with_pymongo()?);
-    command.args(["-c", PYMONGO_ROUND_TRIP, uri]);
+    command.args(["-c", PYMONGO_ROUND_TRIP, uri, &limit.to_string()]);
     Some(peers::run(command, RUN_TIMEOUT).expect("python runs"))
 }
 
 fn assert_round_trip(server: &Peer) {
-    let Some(output) = pymongo_round_trip(server.uri()) else {
+    let Some(output) = pymongo_round_trip(server.uri(), 10_000) else {
         return;
     };
     assert!(output.status.success(), "{output:?}\n{}", server.log());
@@ -57,7 +58,7 @@ fn ferretdb_with_authentication_refuses_wrong_or_missing_credentials() {
     assert_round_trip(&server);
     for (right, wrong) in [("pencil", "chalk"), ("onionskin:pencil@", "")] {
         let uri = server.uri().replace(right, wrong);
-        let Some(output) = pymongo_round_trip(&uri) else {
+        let Some(output) = pymongo_round_trip(&uri, 10_000) else {
             return;
         };
         assert!(!output.status.success(), "{uri} was let in: {output:?}");
@@ -75,8 +76,7 @@ fn ferretdb_with_tls_refuses_clients_without_a_certificate() {
         .uri()
         .split_once("&tlsCertificateKeyFile")
         .expect("a client file");
-    let uri = format!("{uri}&serverSelectionTimeoutMS=1500");
-    let Some(output) = pymongo_round_trip(&uri) else {
+    let Some(output) = pymongo_round_trip(uri, 1_500) else {
         return;
     };
     assert!(
