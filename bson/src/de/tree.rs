@@ -7,6 +7,7 @@ use crate::{
         Element, Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, not_a_type,
         regex, string_bytes, text, timestamp,
     },
+    regex::sorted_options,
 };
 use bson::{
     Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, RawBsonRef, RawDocument,
@@ -178,7 +179,7 @@ fn rare_value(kind: u8, bytes: &[u8], depth: usize) -> Result<Bson> {
             let (pattern, options) = regex(bytes)?;
             Bson::RegularExpression(Regex {
                 pattern: cstring(text(pattern)?.to_owned())?,
-                options: cstring(sorted(text(options)?))?,
+                options: cstring(sorted_options(text(options)?).into_owned())?,
             })
         }
         kind::CODE_WITH_SCOPE => {
@@ -191,13 +192,6 @@ fn rare_value(kind: u8, bytes: &[u8], depth: usize) -> Result<Bson> {
         kind::DB_POINTER => pointer(bytes)?,
         other => return Err(not_a_type(other)),
     })
-}
-
-/// Returns the options of a regular expression in alphabetical order (BSON-9).
-fn sorted(options: &str) -> String {
-    let mut options: Vec<char> = options.chars().collect();
-    options.sort_unstable();
-    options.into_iter().collect()
 }
 
 fn cstring(text: String) -> Result<CString> {

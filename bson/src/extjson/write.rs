@@ -4,6 +4,7 @@ use super::{Mode, date, number, text::plain_length};
 use crate::{
     error::{Error, Result},
     read::{self, Element, kind},
+    regex::sorted_options,
     walk::{Container, Levels},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -311,11 +312,8 @@ impl<'o, W: fmt::Write + ?Sized> Writer<'o, W> {
             self.quoted(options)?;
             return self.put("}}");
         }
-        let mut sorted: Vec<char> = options.valid.chars().collect();
-        sorted.sort_unstable();
-        let sorted: String = sorted.into_iter().collect();
         self.quoted(Text {
-            valid: &sorted,
+            valid: &sorted_options(options.valid),
             ..options
         })?;
         self.put("}}")

@@ -7,6 +7,7 @@ use super::Serializer;
 use crate::{
     error::{Error, Result},
     read::{OLD_BINARY, kind},
+    regex::sorted_options,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bson::Decimal128;
@@ -132,14 +133,8 @@ impl<'s, 'a> Wrapper<'s, 'a> {
 
     fn put_options(&mut self, options: &str) -> Result<()> {
         self.written += 1;
-        let is_sorted = options.as_bytes().is_sorted();
-        if is_sorted {
-            return self.serializer.put_cstring(options);
-        }
-        // The options are stored in alphabetical order (BSON-9).
-        let mut sorted: Vec<char> = options.chars().collect();
-        sorted.sort_unstable();
-        self.serializer.put_cstring(&String::from_iter(sorted))
+        // BSON-9.
+        self.serializer.put_cstring(&sorted_options(options))
     }
 
     fn put_data(&mut self, data: &[u8]) -> Result<()> {

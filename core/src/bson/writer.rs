@@ -282,12 +282,10 @@ impl<'a> DocumentWriter<'a> {
             Bson::Decimal128(n) => self.value(key, RawBsonRef::Decimal128(*n)),
             Bson::Timestamp(time) => self.value(key, RawBsonRef::Timestamp(*time)),
             Bson::RegularExpression(regex) => {
-                // The options are in the order of the alphabet (BSON-9).
-                let mut options: Vec<char> = regex.options.as_str().chars().collect();
-                options.sort_unstable();
-                let options: String = options.into_iter().collect();
+                // BSON-9.
+                let options = onionskin_bson::sorted_options(regex.options.as_str());
                 let buffer = self.key(0x0b, key);
-                for part in [regex.pattern.as_str(), &options] {
+                for part in [regex.pattern.as_str(), &*options] {
                     buffer.extend_from_slice(part.as_bytes());
                     buffer.push(0);
                 }

@@ -8,6 +8,7 @@ use crate::{
         number::{parse_double, parse_integer},
     },
     read::{self, Element, Elements, OLD_BINARY, kind},
+    regex::sorted_options,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -303,11 +304,9 @@ fn append_regex(pattern: &str, options: &str, out: &mut Vec<u8>) -> Result<u8> {
         let message = "a regular expression contains a null character";
         return Err(Error::extended_json(message));
     }
-    let mut sorted: Vec<char> = options.chars().collect();
-    sorted.sort_unstable();
     out.extend_from_slice(pattern.as_bytes());
     out.push(0);
-    out.extend_from_slice(sorted.into_iter().collect::<String>().as_bytes());
+    out.extend_from_slice(sorted_options(options).as_bytes());
     out.push(0);
     Ok(kind::REGEX)
 }
