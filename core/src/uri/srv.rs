@@ -8,7 +8,10 @@ use super::{
 use crate::{
     address::Address,
     error::{Argument, Error, ErrorKind, UriPart},
-    options::{ClientOptions, check::srv_domain_of_suffix},
+    options::{
+        ClientOptions,
+        check::{is_label, srv_domain_of_suffix},
+    },
 };
 
 /// The options that a TXT record may contain (DNS-30).
@@ -122,7 +125,8 @@ pub(crate) fn check_srv_hosts(options: &ClientOptions, hosts: &[Address]) -> Res
     outside.map_or(Ok(()), |host| {
         let message = format!(
             "an SRV record of {} names {host}, a host outside of the domain {}; ask the \
-             administrator of its DNS zone, or correct srvAllowedHostsSuffix",
+             administrator of its DNS zone. If the servers lie in another domain on purpose, name \
+             that domain with srvAllowedHostsSuffix",
             options.srv_host.as_deref().unwrap_or_default(),
             domain_of_srv_hosts(options)
         );
@@ -178,7 +182,8 @@ pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
     is_below(&srv_domain(srv_host), host)
 }
 
-/// True if `host` has labels in front of a domain, which is in lower case without outer dots.
+/// True if `host` is this domain with at least one label in front. `domain` is in lower case, and
+/// has no dot at either end.
 fn is_below(domain: &str, host: &Address) -> bool {
     let name = host.host().trim_end_matches('.');
     matches!(host, Address::Tcp { .. })
@@ -186,11 +191,6 @@ fn is_below(domain: &str, host: &Address) -> bool {
             .strip_suffix(domain)
             .and_then(|rest| rest.strip_suffix('.'))
             .is_some_and(|labels| labels.split('.').all(is_label))
-}
-
-fn is_label(label: &str) -> bool {
-    let is_part = |part: char| part.is_alphanumeric() || part == '-' || part == '_';
-    !label.is_empty() && label.chars().all(is_part)
 }
 
 /// Returns the options of a TXT record. Fails if the record is malformed (DNS-33) or contains an

@@ -35,9 +35,7 @@ pub(crate) fn srv_host(host: &String) -> Result<(), Error> {
 pub(crate) fn srv_allowed_hosts_suffix(suffix: &String) -> Result<(), Error> {
     let domain = srv_domain_of_suffix(suffix);
     let is_narrow = domain.contains('.') || PRIVATE_DOMAINS.contains(&&*domain);
-    let is_part = |part: u8| part.is_ascii_alphanumeric() || matches!(part, b'-' | b'_');
-    let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_part);
-    if is_narrow && domain.split('.').all(is_label) {
+    if is_narrow && domain.is_ascii() && domain.split('.').all(is_label) {
         return Ok(());
     }
     Err(Error::invalid_option(
@@ -47,6 +45,12 @@ pub(crate) fn srv_allowed_hosts_suffix(suffix: &String) -> Result<(), Error> {
             PRIVATE_DOMAINS.join(", ")
         ),
     ))
+}
+
+/// True if a part of a host name between dots consists of letters, digits, hyphens and underscores.
+pub(crate) fn is_label(label: &str) -> bool {
+    let is_part = |part: char| part.is_alphanumeric() || part == '-' || part == '_';
+    !label.is_empty() && label.chars().all(is_part)
 }
 
 /// Returns the domain that `srvAllowedHostsSuffix` means: dots around it and letter case do not
