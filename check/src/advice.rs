@@ -330,9 +330,9 @@ pub(crate) fn unsuitable(
     }
     match topology.topology_type {
         TopologyType::ReplicaSetNoPrimary => no_primary(),
-        _ if preference.tag_sets().iter().any(|tags| !tags.is_empty()) => {
-            texts(["compare readPreferenceTags with the tags of the members, or add an empty set"])
-        }
+        _ if preference.tag_sets().iter().any(|tags| !tags.is_empty()) => texts([
+            "compare readPreferenceTags with the tags of the members, or add an empty tag set",
+        ]),
         _ => texts(["compare the types of the servers with the read preference of the client"]),
     }
 }

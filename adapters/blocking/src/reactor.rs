@@ -185,8 +185,8 @@ impl Reactor {
             }
         }
         // A thread that notified writes its byte later, perhaps only during the next wait.
-        let is_readable =
-            polled.len() > waiting.len() && !polled[waiting.len()].revents().is_empty();
+        let of_pipe = polled.get(waiting.len());
+        let is_readable = of_pipe.is_some_and(|polled| !polled.revents().is_empty());
         if let (true, Some(wake_pipe)) = (is_readable, &wake_pipe) {
             clear_wake_pipe(&wake_pipe.1);
         }

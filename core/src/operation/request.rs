@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// Fails if a document with these bytes is too large for a command of the server.
+/// Fails if a document of this size, in bytes, is too large for a command of the server.
 pub(super) fn check_body(body: usize, facts: &ConnectionFacts) -> Result<(), Error> {
     let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
     if body > max_body {

@@ -45,7 +45,7 @@ pub struct DemoOptions {
     pub duration: Duration,
     /// True to record the client for [`Report::page`]. Default: false.
     pub keep_picture: bool,
-    /// Ends the load on a deployment of the user early, once it is true. Default: false.
+    /// Once this is true, the load on a deployment of the user ends early. Default: false.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    client::SessionId,
     description::ServerType,
     operation::{ClusterTime, IGNORED_FOR, SessionOptions, SessionUse},
     options::Monitoring,
@@ -260,18 +261,24 @@ fn a_time_that_is_refused_in_a_session_is_dropped_from_the_client_as_well() {
     assert_eq!(time_for(&mut world, "b"), None);
 }
 
-#[test]
-fn a_foreign_time_of_a_session_that_is_refused_leaves_that_of_the_client() {
-    let mut world = World::new("mongodb://a/", mongos());
-    ping_on(&mut world, "a", &at(7));
+/// Starts a session of the application, and raises its cluster time to this one.
+fn session_at(world: &mut World, time: u32) -> SessionId {
     let session = world
         .client
         .start_session(world.now, &SessionOptions::default());
     let session = session.expect("the client is open").id;
-    let foreign = at(u32::MAX);
-    let foreign = foreign.get_document("$clusterTime").expect("a time");
-    let foreign = ClusterTime::from_document(foreign).expect("a time");
-    world.client.advance_cluster_time(session, &foreign);
+    let reply = at(time);
+    let time = reply.get_document("$clusterTime").expect("a time");
+    let time = ClusterTime::from_document(time).expect("a time");
+    world.client.advance_cluster_time(session, &time);
+    session
+}
+
+#[test]
+fn a_foreign_time_of_a_session_that_is_refused_leaves_that_of_the_client() {
+    let mut world = World::new("mongodb://a/", mongos());
+    ping_on(&mut world, "a", &at(7));
+    let session = session_at(&mut world, u32::MAX);
     let mut command = ping();
     command.set_session(SessionUse::Explicit(session));
     let mut exchange = world.begin_exchange(command);
@@ -285,14 +292,7 @@ fn a_foreign_time_of_a_session_that_is_refused_leaves_that_of_the_client() {
 fn a_time_of_a_session_is_that_of_the_client_once_a_reply_confirms_it() {
     let mut world = World::new("mongodb://a/", mongos());
     ping_on(&mut world, "a", &at(7));
-    let session = world
-        .client
-        .start_session(world.now, &SessionOptions::default());
-    let session = session.expect("the client is open").id;
-    let reply = at(9);
-    let advanced = reply.get_document("$clusterTime").expect("a time");
-    let advanced = ClusterTime::from_document(advanced).expect("a time");
-    world.client.advance_cluster_time(session, &advanced);
+    let session = session_at(&mut world, 9);
     // The first reply has a time between that of the client and that of the session.
     for (time, known) in [(8, 8), (9, 9)] {
         let mut command = ping();

@@ -298,7 +298,7 @@ impl Scenario {
                 "replicaset",
                 "loadbalanced",
             ];
-            // The callers set their own time limits and write concerns.
+            // Each operation of a world has its own time limit, and each write its own concern.
             let of_callers = ["timeoutms", "w", "wtimeoutms"];
             own.iter().any(|own| name.starts_with(own)) || of_callers.contains(name)
         });
