@@ -6,23 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use commands::{
     Output,
     check::{self, Check},
+    interrupt,
     serve::{self, Serve},
     simulate::{self, Simulate},
 };
 use onionskin_simulations::demo::{self, DemoOptions};
-use std::{
-    io,
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
-/// The exit code after a second signal, as shells report SIGINT.
-const INTERRUPTED: i32 = 130;
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 /// The largest number of tasks of a demonstration.
 const MAX_TASKS: usize = 10_000;
@@ -115,23 +104,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the load after SIGINT or SIGTERM, so that its collection is dropped.
-fn stop_when_interrupted(stop: Arc<AtomicBool>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::spawn(move || {
-        if runtime.block_on(serve::interrupted()).is_ok() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        // The end of the load can take long, so a second signal ends the program at once.
-        if runtime.block_on(serve::interrupted()).is_ok() {
-            std::process::exit(INTERRUPTED);
-        }
-    });
-    Ok(())
-}
-
 fn run_demo(demo: Demo) -> io::Result<()> {
     let output = Output::open("report", demo.report.as_deref())?;
     let options = DemoOptions {
@@ -142,7 +114,8 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         stop: Arc::default(),
     };
     if options.uri.is_some() {
-        stop_when_interrupted(options.stop.clone())?;
+        // So its collection is dropped.
+        interrupt::stop_when_interrupted(options.stop.clone())?;
     }
     let report = match demo.runtime {
         RuntimeName::Tokio => tokio::runtime::Runtime::new()?.block_on(demo::run(

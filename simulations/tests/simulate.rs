@@ -3,14 +3,40 @@
 use serde_json::Value;
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    thread,
 };
 
 fn simulate(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onionskin"));
     command.arg("simulate").args(arguments);
     command.output().expect("it runs")
+}
+
+/// Sends SIGINT to a sweep after its first failure.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_sweep_ends_with_its_verdict() {
+    let scenario = file("interrupted.toml", FAILING);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onionskin"));
+    command.arg("simulate").arg(scenario);
+    command.args(["--seeds", "0..10000000", "--jobs", "1"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut sweep = command.spawn().expect("it runs");
+    let errors = BufReader::new(sweep.stderr.take().expect("a pipe"));
+    let mut lines = errors.lines();
+    lines.next().expect("a failure").expect("text");
+    let mut kill = Command::new("kill");
+    kill.args(["-INT", &sweep.id().to_string()]);
+    assert!(kill.status().expect("it runs").success());
+    let rest = thread::spawn(move || lines.count());
+    let output = sweep.wait_with_output().expect("it ends");
+    rest.join().expect("no panic");
+    assert_eq!(output.status.code(), Some(5), "liveness");
+    let verdict = text(&output.stdout);
+    assert!(verdict.contains(" of 10000000 seeds"), "{verdict}");
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -98,7 +124,8 @@ fn wrong_arguments_have_an_exit_code_of_their_own() {
     let always = file("always.toml", "[rates]\nreset = 1001\n");
     let always = always.to_str().expect("text");
     for (arguments, reason) in [
-        (&["nothing"][..], "--list"),
+        (&["nothing"][..], "mixed, "),
+        (&["calm", "--seconds", "0"], "--seconds"),
         (&["missing.toml"], "missing.toml"),
         (&[odd], "`tasks` must be from 1 to 1000"),
         (&["calm", "--seeds", "5..5"], "--seeds"),

@@ -1,6 +1,7 @@
 //! Subcommands of the program `onionskin`.
 
 pub(crate) mod check;
+pub(crate) mod interrupt;
 mod output;
 pub(crate) mod serve;
 pub(crate) mod simulate;

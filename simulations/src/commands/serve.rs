@@ -1,5 +1,6 @@
 //! The command `onionskin serve`: a deployment on loopback sockets.
 
+use super::interrupt::interrupted;
 use crate::at_least_one;
 use clap::Args;
 use onionskin_core::{options::Compressor, random::Seed};
@@ -346,19 +347,4 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
         true => deployment.check_members().map_err(io::Error::other),
         false => Ok(()),
     }
-}
-
-/// Waits for SIGINT or SIGTERM.
-pub(crate) async fn interrupted() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            done = tokio::signal::ctrl_c() => done,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }

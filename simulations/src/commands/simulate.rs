@@ -1,6 +1,10 @@
 //! The subcommand `simulate`.
 
-use super::{Output, print};
+use super::{
+    Output,
+    interrupt::{self, INTERRUPTED},
+    print,
+};
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_simulations::simulate::{
@@ -14,6 +18,10 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -72,7 +80,7 @@ pub(crate) struct Simulate {
     #[arg(long)]
     until_failure: bool,
     /// Begin no run after this number of seconds.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Print the verdict as one JSON document.
     #[arg(long)]
@@ -126,7 +134,8 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// Runs the subcommand. The exit code is 0 if all runs succeeded, or else that of the worst
-/// failure: 3 crash, 4 safety, 5 liveness. It is 2 if an argument or a file is wrong.
+/// failure: 3 crash, 4 safety, 5 liveness. It is 2 if an argument or a file is wrong, and 130 if
+/// the sweep was interrupted before a failure.
 pub(crate) fn run(arguments: &Simulate) -> io::Result<ExitCode> {
     perform(arguments).or_else(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
@@ -188,7 +197,12 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         jobs,
         until_failure: arguments.until_failure || arguments.shrink,
         limit: arguments.seconds.map(Duration::from_secs),
+        stop: Arc::default(),
     };
+    if sweep.count() == 0 {
+        tell("This shard has no seed.\n");
+    }
+    interrupt::stop_when_interrupted(sweep.stop.clone())?;
     let task = Task {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: name.to_owned(),
@@ -229,15 +243,17 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         written = outputs.write(name, run.as_ref());
     }
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
-        print_smaller(failed.seed, way, scenario)?;
+        print_smaller(failed.seed, way, scenario, &sweep.stop)?;
     }
-    conclude(&verdict, written)
+    let code = conclude(&verdict, written)?;
+    let is_cut = sweep.stop.load(Ordering::Relaxed) && verdict.failures.total() == 0;
+    Ok(if is_cut { INTERRUPTED.into() } else { code })
 }
 
 /// Looks for a smaller scenario in which the run with this seed fails, and prints its file.
-fn print_smaller(seed: u64, way: Way, scenario: &Scenario) -> io::Result<()> {
+fn print_smaller(seed: u64, way: Way, scenario: &Scenario, stop: &AtomicBool) -> io::Result<()> {
     tell("Looking for a smaller scenario.");
-    let smaller = shrink(seed, way, scenario, |_| tell("."));
+    let smaller = shrink(seed, way, scenario, stop, |_| tell("."));
     tell("\n");
     let Some((smaller, failure)) = smaller else {
         return Ok(());

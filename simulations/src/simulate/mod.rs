@@ -11,7 +11,7 @@ use std::{
     ops::Range,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -33,6 +33,8 @@ pub struct Sweep {
     pub until_failure: bool,
     /// The time after which no run begins.
     pub limit: Option<Duration>,
+    /// No run begins once this is true.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Sweep {
@@ -75,6 +77,7 @@ impl Sweep {
         let verdict = Mutex::new(verdict);
         let work = || {
             while !is_over.load(Ordering::Relaxed)
+                && !self.stop.load(Ordering::Relaxed)
                 && self.limit.is_none_or(|limit| began.elapsed() < limit)
             {
                 let turn = next.fetch_add(1, Ordering::Relaxed);
@@ -161,6 +164,7 @@ mod tests {
             jobs,
             until_failure: false,
             limit: None,
+            stop: Arc::default(),
         }
     }
 
@@ -217,5 +221,14 @@ mod tests {
         sweep.until_failure = true;
         let verdict = sweep.run(&scenario, Way::Core, Verdict::default(), |_, _, _| {});
         assert_eq!((verdict.seeds, verdict.failures.crash), (1, 1));
+    }
+
+    #[test]
+    fn a_sweep_can_be_stopped_between_runs() {
+        let sweep = sweep(0..100, (0, 1), 1);
+        let verdict = sweep.run(&short(), Way::Core, Verdict::default(), |verdict, _, _| {
+            sweep.stop.store(verdict.seeds == 3, Ordering::Relaxed);
+        });
+        assert_eq!(verdict.seeds, 3);
     }
 }

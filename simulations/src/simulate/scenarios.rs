@@ -95,18 +95,22 @@ pub fn read(path: &Path, most: u64) -> io::Result<String> {
 /// There is no such scenario, or the file cannot be read or is no scenario.
 pub fn find(name: &str) -> io::Result<Scenario> {
     let wrong = |reason| io::Error::new(io::ErrorKind::InvalidInput, format!("{name}: {reason}"));
-    if Path::new(name).extension().is_some_and(|end| end == "toml") {
+    let end = Path::new(name).extension();
+    if end.is_some_and(|end| end.eq_ignore_ascii_case("toml")) {
         let text =
             read(Path::new(name), MAX_FILE_BYTES).map_err(|error| wrong(error.to_string()))?;
         return parse(&text).map_err(wrong);
     }
     match SCENARIOS.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => parse(text).map_err(wrong),
-        None => Err(wrong(
-            "there is no such scenario. `onionskin simulate --list` lists them; the name of a \
-             file ends with .toml"
-                .to_owned(),
-        )),
+        None => {
+            let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+            Err(wrong(format!(
+                "there is no such scenario. The scenarios are {}; the name of a file ends with \
+                 .toml",
+                names.join(", ")
+            )))
+        }
     }
 }
 
@@ -201,6 +205,6 @@ mod tests {
             assert!(error.contains(reason), "{wrong}: {error}");
         }
         let error = find("cslm").expect_err("it is misspelt");
-        assert!(error.to_string().contains("--list"), "{error}");
+        assert!(error.to_string().contains("calm, "), "{error}");
     }
 }

@@ -4,7 +4,10 @@ use super::{run, verdict::FailedRun};
 use onionskin_worlds::world::{
     Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, plan::drawn_schedule,
 };
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 /// The highest number of runs with which a scenario is made smaller.
 const MAX_RUNS: usize = 400;
@@ -17,11 +20,12 @@ const MIN_SAFETY: Duration = Duration::from_secs(1);
 ///
 /// The scenario has all of the disasters that the seed drew, and each is left out in turn. So are
 /// the kinds of faults, clients, callers, the proxy, the authentication, and the end of the safety
-/// phase. `observe` is called with each smaller scenario.
+/// phase. `observe` is called with each smaller scenario. No run begins once `stop` is true.
 pub fn shrink(
     seed: u64,
     way: Way,
     scenario: &Scenario,
+    stop: &AtomicBool,
     mut observe: impl FnMut(&Scenario),
 ) -> Option<(Scenario, FailedRun)> {
     let failed = |scenario: &Scenario| FailedRun::of(seed, &run(seed, way, scenario));
@@ -40,11 +44,12 @@ pub fn shrink(
     }
     let mut runs = 0;
     let mut is_smaller = true;
-    while is_smaller && runs < MAX_RUNS {
+    let may_go_on = |runs| runs < MAX_RUNS && !stop.load(Ordering::Relaxed);
+    while is_smaller && may_go_on(runs) {
         is_smaller = false;
         let mut place = 0;
         // After a success, the next candidate is at the same place.
-        while runs < MAX_RUNS
+        while may_go_on(runs)
             && let Some(candidate) = candidates(&smallest).into_iter().nth(place)
         {
             runs += 1;
@@ -203,7 +208,10 @@ mod tests {
     #[test]
     fn a_sound_run_has_no_smaller_scenario() {
         let calm = scenarios::parse("safety = \"1s\"\ntasks = 1").expect("a scenario");
-        assert_eq!(shrink(1, Way::Core, &calm, |_| {}), None);
+        assert_eq!(
+            shrink(1, Way::Core, &calm, &AtomicBool::new(false), |_| {}),
+            None
+        );
     }
 
     #[test]
@@ -213,11 +221,15 @@ mod tests {
                     client-options = \"serverSelectionTimeoutMS=1\"\n\
                     [rates]\nslow = 200\nreset = 5\n";
         let scenario = scenarios::parse(text).expect("a scenario");
-        let failing = (0..20).find_map(|seed| shrink(seed, Way::Core, &scenario, |_| {}));
+        let shrunk =
+            |seed, stop: bool| shrink(seed, Way::Core, &scenario, &AtomicBool::new(stop), |_| {});
+        let failing = (0..20).find_map(|seed| shrunk(seed, false));
         let (smaller, failure) = failing.expect("no selection succeeds in a millisecond");
         let drawn = drawn_schedule(failure.seed, &scenario.options(failure.seed));
         let left = smaller.schedule.as_ref().expect("it is explicit");
         assert!(left.len() < drawn.len(), "{left:?}");
+        let (whole, _) = shrunk(failure.seed, true).expect("it fails");
+        assert_ne!(whole, smaller, "a stopped search finds no smaller one");
         // The text of the smaller scenario is the same scenario.
         let again = scenarios::parse(&scenarios::text(&smaller)).expect("a scenario");
         let run = run(failure.seed, Way::Core, &again);
