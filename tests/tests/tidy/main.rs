@@ -112,7 +112,7 @@ const OTHERS: [parts::Rule<'_>; 4] = [
 /// change it.
 fn ours() -> Vec<String> {
     let ours = |path: &String| {
-        let ending = OURS.iter().any(|ending| path.ends_with(ending)) || path == ".ci/run";
+        let ending = OURS.iter().any(|ending| path.ends_with(ending)) || path.starts_with(".ci/");
         ending && !path.contains("specifications/")
     };
     files().into_iter().filter(ours).collect()
