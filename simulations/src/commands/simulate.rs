@@ -203,18 +203,10 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         tell("This shard has no seed.\n");
     }
     interrupt::stop_when_interrupted(sweep.stop.clone())?;
-    let task = Task {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        scenario: name.to_owned(),
-        definition: scenarios::text(scenario),
-        way: way.to_string(),
-        first,
-        end: sweep.seeds.end,
-        shards: sweep.shard.1,
-    };
     // Without a terminal, no bar is drawn.
     let bar = ProgressBar::new(sweep.count()).with_style(bar_style());
     let began = Instant::now();
+    let task = task(name, scenario, way, &sweep);
     let verdict = Verdict::new(task, sweep.shard.0, sweep.count());
     let verdict = sweep.run(scenario, way, verdict, |verdict, seed, run| {
         bar.inc(1);
@@ -248,6 +240,18 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     let code = conclude(&verdict, written)?;
     let is_cut = sweep.stop.load(Ordering::Relaxed) && verdict.failures.total() == 0;
     Ok(if is_cut { INTERRUPTED.into() } else { code })
+}
+
+fn task(name: &str, scenario: &Scenario, way: Way, sweep: &Sweep) -> Task {
+    Task {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: name.to_owned(),
+        definition: scenarios::text(scenario),
+        way: way.to_string(),
+        first: sweep.seeds.start,
+        end: sweep.seeds.end,
+        shards: sweep.shard.1,
+    }
 }
 
 /// Looks for a smaller scenario in which the run with this seed fails, and prints its file.
