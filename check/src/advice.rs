@@ -44,10 +44,12 @@ pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
                 "in the user name and the password, write these characters percent-encoded: \
                  / is %2F, : is %3A, @ is %40, % is %25, ? is %3F, # is %23",
             ]),
+            UriPart::Host if message.starts_with("mongodb+srv") => {
+                texts(["a mongodb+srv:// string has exactly one host, without a port"])
+            }
             UriPart::Host => texts([
                 "hosts are separated by commas: mongodb://host1:27017,host2:27017/",
                 "an @ or / in the password must be percent-encoded: %40 or %2F",
-                "a mongodb+srv:// string has exactly one host, without a port",
             ]),
             UriPart::Database => texts(["the default database is written between / and ?"]),
             UriPart::Options if message.contains("key=value") => {

@@ -36,6 +36,7 @@ enum What {
     Check(Check),
     /// Run clients and a deployment in virtual time, with faults, once for each seed. The exit code
     /// is 0 if all runs succeed, or else that of the worst failure: 3 crash, 4 safety, 5 liveness.
+    /// It is 130 if SIGINT or SIGTERM ends the sweep before a failure.
     Simulate(Simulate),
 }
 

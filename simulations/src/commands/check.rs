@@ -1,9 +1,10 @@
 //! The subcommand `check`.
 
+use super::print;
 use clap::{Args, ValueEnum};
 use onionskin_check::{CheckOptions, Report, Step, check_with};
 use std::{
-    io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _},
+    io::{self, BufRead as _, IsTerminal as _, Read as _},
     process::ExitCode,
     time::Duration,
 };
@@ -97,21 +98,20 @@ pub(crate) fn run(check: &Check) -> io::Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// Prints a text. Nothing is printed to a pipe that was closed, for example by `head`.
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
-}
-
-/// Returns the first line of the standard input, at most [`MAX_LINE`] bytes of it.
+/// Returns the first line of the standard input. Fails if it is longer than [`MAX_LINE`] or not in
+/// UTF-8: a server would refuse a cut or changed password without a hint at the reason.
 fn first_line() -> io::Result<String> {
+    let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let mut line = Vec::new();
-    let mut input = io::stdin().lock().take(MAX_LINE);
+    let mut input = io::stdin().lock().take(MAX_LINE + 1);
     input.read_until(b'\n', &mut line)?;
-    Ok(String::from_utf8_lossy(&line).into_owned())
+    if line.len() as u64 > MAX_LINE {
+        return refuse("the first line of the standard input is too long");
+    }
+    match String::from_utf8(line) {
+        Ok(line) => Ok(line),
+        Err(_) => refuse("the first line of the standard input is not in UTF-8"),
+    }
 }
 
 /// Runs a check on this runtime.
