@@ -238,8 +238,11 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         print_smaller(failed.seed, way, scenario, &sweep.stop)?;
     }
     let code = conclude(&verdict, written)?;
-    let is_cut = sweep.stop.load(Ordering::Relaxed) && verdict.failures.total() == 0;
-    Ok(if is_cut { INTERRUPTED.into() } else { code })
+    let is_cut = sweep.stop.load(Ordering::Relaxed) && verdict.seeds < verdict.wanted;
+    Ok(match is_cut && verdict.failures.total() == 0 {
+        true => INTERRUPTED.into(),
+        false => code,
+    })
 }
 
 fn task(name: &str, scenario: &Scenario, way: Way, sweep: &Sweep) -> Task {
