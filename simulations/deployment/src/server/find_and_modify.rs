@@ -84,6 +84,9 @@ fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {
                         deleted document";
             return Err(fault(9, text));
         }
+        if command.contains_key("arrayFilters") {
+            return Err(fault(9, "Cannot specify arrayFilters and remove=true"));
+        }
         Modification::Remove
     } else {
         let Some(update) = command.get("update") else {

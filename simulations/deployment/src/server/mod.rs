@@ -456,12 +456,18 @@ impl Member {
                     reason,
                 }
             }
-            ReplicaEvent::RolledBack { entries } => MemberEvent::RolledBack { member, entries },
+            ReplicaEvent::RolledBack { entries } => {
+                self.transactions.forget_ended();
+                MemberEvent::RolledBack { member, entries }
+            }
             ReplicaEvent::Diverged(reason) => {
                 self.has_failed = true;
                 MemberEvent::Failed { member, reason }
             }
-            ReplicaEvent::Resynced => MemberEvent::Resynced { member },
+            ReplicaEvent::Resynced => {
+                self.transactions.forget_ended();
+                MemberEvent::Resynced { member }
+            }
         };
         if self.is_set() && self.shard.is_none() {
             self.outputs.push_back(Output::Report(event));

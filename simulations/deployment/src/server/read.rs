@@ -11,7 +11,9 @@ use super::{
     retry::session_key,
     write::{documents, set_bypasses},
 };
-use crate::store::{Find, Namespace, Query, Shared, Store, change_stream};
+use crate::store::{
+    Find, MAX_DOCUMENT_BYTES, Namespace, Query, Shared, Store, change_stream, encoded_bytes,
+};
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
 use std::collections::BTreeSet;
@@ -314,6 +316,9 @@ impl Member {
         let query = Query::Distinct(collection, key.to_owned(), find);
         let values = self.query(now, None, query)?.values();
         let mut reply = doc! { "values": values };
+        if encoded_bytes(&reply) > MAX_DOCUMENT_BYTES {
+            return Err(fault(17217, "distinct too big, 16mb cap"));
+        }
         if let Some(at) = self.view.as_ref().and_then(|view| view.at) {
             reply.insert("atClusterTime", at);
         }
@@ -334,7 +339,8 @@ impl Member {
             let last_use = DateTime::from_millis(self.wall_millis(now).cast_signed());
             let id = command.get_document("lsid").ok();
             let sessions = id.map(|id| doc! { "_id": id.clone(), "lastUse": last_use });
-            *first = doc! { "$documents": sessions.into_iter().collect::<Vec<_>>() };
+            let sessions: Vec<Document> = sessions.into_iter().collect();
+            *first = doc! { "$documents": { "$literal": sessions } };
         }
         pipeline
     }

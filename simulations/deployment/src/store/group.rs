@@ -54,7 +54,7 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
     path::check(numbering.unwrap_or_default())?;
     let mut result = Vec::new();
     for document in documents {
-        let found = path::exact(document, field);
+        let found = path::field(document, field);
         let (items, is_array) = match found {
             Some(Bson::Array(items)) => (items.as_slice(), true),
             Some(value) => (std::slice::from_ref(value), false),
@@ -203,15 +203,7 @@ fn accumulate(
             }
             Bson::Array(set.into_values().collect())
         }
-        "$mergeObjects" => {
-            let mut merged = Document::new();
-            for value in values.into_iter().flatten() {
-                if let Bson::Document(value) = value {
-                    merged.extend(value);
-                }
-            }
-            Bson::Document(merged)
-        }
+        "$mergeObjects" => expression::merged(values)?,
         _ => {
             let values: Vec<_> = values.into_iter().flatten().collect();
             summary(operator, &values, context)

@@ -152,7 +152,18 @@ impl Run<'_> {
                 if wanted.is_empty() {
                     wanted.push(Bson::Null);
                 }
-                let matcher = Matcher::new(&doc! { field: { "$in": wanted } })?;
+                // In `$in` a regular expression matches texts, but here it equals itself only.
+                let is_pattern = |value: &Bson| matches!(value, Bson::RegularExpression(_));
+                let filter = match wanted.iter().any(is_pattern) {
+                    true => {
+                        let equal = wanted
+                            .into_iter()
+                            .map(|value| doc! { field: { "$eq": value } });
+                        doc! { "$or": equal.collect::<Vec<_>>() }
+                    }
+                    false => doc! { field: { "$in": wanted } },
+                };
+                let matcher = Matcher::new(&filter)?;
                 let mut kept = Vec::new();
                 for other in joined {
                     if matcher.matches(&other, &context)? {

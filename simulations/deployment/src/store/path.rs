@@ -172,6 +172,13 @@ fn collect_below<'a>(value: &'a Bson, path: &str, found: &mut Vec<&'a Bson>) {
     }
 }
 
+/// Returns the value at a path of fields, which does not lead into arrays.
+pub(crate) fn field<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
+    let mut parts = path.split('.');
+    let first = document.get(parts.next()?);
+    parts.fold(first, |value, part| value?.as_document()?.get(part))
+}
+
 /// Returns the value at a path whose parts are names of fields and indexes into arrays.
 pub(crate) fn exact<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
     let mut parts = path.split('.');

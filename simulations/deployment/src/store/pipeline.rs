@@ -441,11 +441,11 @@ pub(super) fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
     let items = value
         .as_array()
         .ok_or_else(|| StoreError::type_mismatch("pipeline must be an array"))?;
-    let stages: Vec<Document> = items
-        .iter()
-        .filter_map(Bson::as_document)
-        .cloned()
-        .collect();
+    let stages = items.iter().map(|item| item.as_document().cloned());
+    let stages: Option<Vec<Document>> = stages.collect();
+    let stages = stages.ok_or_else(|| {
+        StoreError::type_mismatch("Each element of the 'pipeline' array must be an object")
+    })?;
     check(&stages)?;
     Ok(stages)
 }

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
-use super::order::{equal, identical_documents};
+use super::order::equal;
 use super::pipeline::{self, Run};
 use super::projection::Projection;
 use super::sort::Sort;
@@ -110,9 +110,8 @@ impl Store {
             return Err(StoreError::new(175, text));
         };
         let stored = collection.records.get(&place.record);
-        let is_same = |stored: &Shared| {
-            Arc::ptr_eq(stored, &place.document) || identical_documents(stored, &place.document)
-        };
+        // An update keeps the place of a document. After a rollback another one can be there.
+        let is_same = |stored: &Shared| stored.get("_id") == place.document.get("_id");
         if !stored.is_some_and(is_same) {
             let text = format!(
                 "CollectionScan died due to position in capped collection being deleted. Last \
@@ -272,6 +271,15 @@ impl Store {
         );
         let result = match collection {
             Some(name) if !own => run.collection(name, stages)?,
+            None if !own => {
+                let text = match stages.first().and_then(|stage| stage.keys().next()) {
+                    Some(name) => format!("'{name}'"),
+                    None => "an empty pipeline".to_owned(),
+                };
+                let text =
+                    format!("{{aggregate: 1}} is not valid for {text}; a collection is required.");
+                return Err(StoreError::new(73, text));
+            }
             name => run.stages(Vec::new(), name.unwrap_or_default(), stages)?,
         };
         context.budget.check()?;

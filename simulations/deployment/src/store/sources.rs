@@ -6,6 +6,8 @@ use bson::{Bson, Document, doc};
 
 use super::Answer;
 use super::error::StoreError;
+use super::expression::{self, Scope};
+use super::order::display;
 use super::pipeline::Run;
 use super::types::{Namespace, Shared};
 
@@ -22,14 +24,7 @@ impl Run<'_> {
                 let text = "'$documents' can only be run with {aggregate: 1}";
                 Err(StoreError::new(73, text))
             }
-            "$documents" => match operand {
-                Bson::Array(items) => Ok(items
-                    .iter()
-                    .filter_map(Bson::as_document)
-                    .map(|d| Arc::new(d.clone()))
-                    .collect()),
-                _ => Err(StoreError::new(5_858_203, "an array is expected")),
-            },
+            "$documents" => self.made(operand),
             "$collStats" => {
                 let namespace = Namespace::new(self.database, collection);
                 let statistics = self.store.statistics(&namespace);
@@ -64,5 +59,26 @@ impl Run<'_> {
                 Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
             }
         }
+    }
+
+    /// Returns the documents in the array that the operand of `$documents` makes.
+    fn made(&self, operand: &Bson) -> Answer<Vec<Shared>> {
+        expression::check(operand, 0)?;
+        let nothing = Document::new();
+        let made = expression::evaluate(operand, &Scope::new(&nothing, self.context))?;
+        let Some(Bson::Array(items)) = made else {
+            return Err(StoreError::new(5_858_203, "an array is expected"));
+        };
+        let document = |item| match item {
+            Bson::Document(document) => Ok(Arc::new(document)),
+            other => {
+                let text = format!(
+                    "an array of documents is expected, but an element is {}",
+                    display(&other)
+                );
+                Err(StoreError::new(40228, text))
+            }
+        };
+        items.into_iter().map(document).collect()
     }
 }

@@ -5,7 +5,7 @@ use super::{
     world::{World, send, standalone},
 };
 use crate::deployment::ConnId;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, bson, doc};
 
 fn aggregate(stages: &[Document]) -> Document {
     doc! { "aggregate": "c", "pipeline": stages.to_vec(), "cursor": {} }
@@ -32,6 +32,55 @@ fn inner_pipelines_do_not_write() {
         ]
     });
     refused(&mut world, conn, cases);
+}
+
+#[test]
+fn aggregates_of_a_database_begin_with_a_source() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let of_database = |stages: Vec<Document>| {
+        doc! { "aggregate": 1, "pipeline": stages, "cursor": {} }
+    };
+    let made = |operand: Bson| of_database(vec![doc! { "$documents": operand }]);
+    let sum = doc! { "x": { "$add": [1, 2] } };
+    let cases = [
+        (of_database(vec![]), 73),
+        (of_database(vec![doc! { "$limit": 1 }]), 73),
+        (made(bson!([sum.clone(), 5])), 40228),
+        (made(bson!({ "x": 1 })), 5_858_203),
+    ];
+    refused(&mut world, conn, cases);
+    let reply = send(&mut world, conn, made(bson!([sum])));
+    assert_eq!(batch(&reply), [bson!({ "x": 3 })], "{reply}");
+}
+
+#[test]
+fn single_commands_refuse_what_has_no_effect() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let large = |id: i32| doc! { "_id": id, "v": id.to_string().repeat(400_000) };
+    for first in [100, 110] {
+        let documents: Vec<Document> = (first..first + 10).map(large).collect();
+        send(
+            &mut world,
+            conn,
+            doc! { "insert": "large", "documents": documents },
+        );
+    }
+    let bits = doc! { "q": {}, "u": { "$bit": { "a": {} } } };
+    let remove = doc! {
+        "findAndModify": "c", "query": {}, "remove": true, "arrayFilters": [{ "x": 1 }],
+    };
+    let cases = [
+        (remove, 9),
+        (doc! { "distinct": "large", "key": "v" }, 17217),
+    ];
+    refused(&mut world, conn, cases);
+    let reply = send(&mut world, conn, doc! { "update": "c", "updates": [bits] });
+    assert!(
+        reply.to_string().contains("at least one bitwise"),
+        "{reply}"
+    );
 }
 
 #[test]

@@ -76,6 +76,21 @@ fn a_tailable_cursor_keeps_its_place_when_old_documents_are_removed() {
 }
 
 #[test]
+fn an_update_of_the_last_document_keeps_the_place_of_a_tailable_cursor() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..2);
+    let id = tail(&mut world, conn, doc! {});
+    let done = doc! { "q": { "_id": 1 }, "u": { "$set": { "done": true } } };
+    send(
+        &mut world,
+        conn,
+        doc! { "update": "log", "updates": [done] },
+    );
+    insert(&mut world, conn, 2..3);
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![2]));
+}
+
+#[test]
 fn a_tailable_cursor_of_a_dropped_collection_fails() {
     let (mut world, conn) = capped(3);
     insert(&mut world, conn, 1..4);

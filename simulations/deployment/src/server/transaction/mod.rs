@@ -235,6 +235,14 @@ impl Transactions {
         }
     }
 
+    /// Forgets the transactions that have ended. After a rollback only the records of the sessions
+    /// say which of them were committed.
+    pub(super) fn forget_ended(&mut self) {
+        let open = &self.open;
+        self.sessions.retain(|session, _| open.contains(session));
+        self.by_use.retain(|_, session| open.contains(session));
+    }
+
     /// Ends the open transaction of a session. Returns it with its number.
     fn end(&mut self, session: &SessionKey, state: State) -> Option<(i64, Transaction)> {
         if !self.open.remove(session) {

@@ -38,6 +38,7 @@ pub(crate) use check::{check, check_variable_name};
 pub(crate) use collections::slice;
 #[cfg(test)]
 pub(crate) use known::KNOWN;
+pub(crate) use objects::merged;
 pub(crate) use selection::of_group;
 pub(crate) use summary::summary;
 pub(crate) use values::truthy;
@@ -204,7 +205,10 @@ impl<'a> Scope<'a> {
                 let mut found = Vec::new();
                 for item in items {
                     self.context.budget.step(1)?;
-                    found.extend(self.field_of(item, path)?);
+                    // A path does not lead into an array within an array.
+                    if !matches!(item, Bson::Array(_)) {
+                        found.extend(self.field_of(item, path)?);
+                    }
                 }
                 Ok(Some(Bson::Array(found)))
             }

@@ -110,6 +110,11 @@ fn merge(operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         [Some(Bson::Array(items))] => std::mem::take(items).into_iter().map(Some).collect(),
         _ => values,
     };
+    merged(values).map(Some)
+}
+
+/// Merges documents. Null and missing values have no fields.
+pub(crate) fn merged(values: Vec<Option<Bson>>) -> Answer<Bson> {
     let mut merged = Document::new();
     for value in values {
         match value {
@@ -125,7 +130,7 @@ fn merge(operand: &Bson, scope: &Scope<'_>) -> Evaluated {
             }
         }
     }
-    Ok(Some(Bson::Document(merged)))
+    Ok(Bson::Document(merged))
 }
 
 /// Evaluates `$objectToArray`.

@@ -24,12 +24,9 @@ pub(crate) fn summary(name: &str, values: &[Bson], context: &EvaluationContext) 
             .unwrap_or(Bson::Null),
         _ => {
             let numbers: Vec<&Bson> = values.iter().filter(|v| number::is_number(v)).collect();
-            let sum = numbers.iter().fold(Bson::Int32(0), |sum, value| {
-                number::add_all_digits(&sum, value).unwrap_or_else(|| {
-                    let double = |v: &Bson| number::as_double(v).unwrap_or(0.0);
-                    Bson::Double(double(&sum) + double(value))
-                })
-            });
+            let mut total = Total::default();
+            numbers.iter().for_each(|value| total.add(value));
+            let sum = total.value();
             match (name, &sum, numbers.len()) {
                 ("$sum", _, _) => sum,
                 (_, _, 0) => Bson::Null,
@@ -41,6 +38,94 @@ pub(crate) fn summary(name: &str, values: &[Bson], context: &EvaluationContext) 
             }
         }
     }
+}
+
+/// A sum of numbers. Its type is the widest one of its parts.
+#[derive(Default)]
+struct Total {
+    /// The int32 and int64. Their number is far from an overflow.
+    integers: i128,
+    has_longs: bool,
+    doubles: Option<Compensated>,
+    /// The decimal128.
+    decimals: Option<Bson>,
+}
+
+impl Total {
+    fn add(&mut self, value: &Bson) {
+        match value {
+            Bson::Int32(n) => self.integers += i128::from(*n),
+            Bson::Int64(n) => {
+                self.integers += i128::from(*n);
+                self.has_longs = true;
+            }
+            Bson::Double(n) => self.doubles.get_or_insert_default().add(*n),
+            decimal => {
+                let sum = self.decimals.as_ref();
+                let sum = sum.and_then(|sum| number::add_all_digits(sum, decimal));
+                self.decimals = Some(sum.unwrap_or_else(|| decimal.clone()));
+            }
+        }
+    }
+
+    fn value(self) -> Bson {
+        let integers = i64::try_from(self.integers);
+        let mut doubles = self.doubles.unwrap_or_default();
+        if let Some(decimals) = self.decimals {
+            let others = [doubles.sum, doubles.rest].map(Bson::Double);
+            let integers = integers.map_or(Bson::Double(self.integers as f64), Bson::Int64);
+            return others
+                .iter()
+                .chain([&integers])
+                .fold(decimals, |sum, part| {
+                    number::add_all_digits(&sum, part).unwrap_or(sum)
+                });
+        }
+        match integers {
+            Ok(sum) if self.doubles.is_none() => match i32::try_from(sum) {
+                Ok(sum) if !self.has_longs => Bson::Int32(sum),
+                _ => Bson::Int64(sum),
+            },
+            _ => {
+                let rounded = self.integers as f64;
+                doubles.add(rounded);
+                doubles.add((self.integers - rounded as i128) as f64);
+                Bson::Double(doubles.value())
+            }
+        }
+    }
+}
+
+/// A sum of doubles with the error of its rounding, as the server adds them.
+#[derive(Clone, Copy, Default)]
+struct Compensated {
+    sum: f64,
+    rest: f64,
+    /// The plain sum, for infinities and what is not a number.
+    plain: f64,
+}
+
+impl Compensated {
+    fn add(&mut self, value: f64) {
+        self.plain += value;
+        let (value, error) = two_sum(value, self.rest);
+        let (sum, rest) = two_sum(self.sum, value);
+        (self.sum, self.rest) = (sum, rest + error);
+    }
+
+    fn value(self) -> f64 {
+        match self.sum.is_nan() {
+            true => self.plain,
+            false => self.sum,
+        }
+    }
+}
+
+/// Returns the rounded sum of two numbers, and the error of the rounding.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
 }
 
 /// Returns the standard deviation of the values that are numbers, or null if there are too few.

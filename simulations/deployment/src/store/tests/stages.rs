@@ -54,6 +54,54 @@ fn malformed_amounts_are_refused() {
 }
 
 #[test]
+fn inner_pipelines_and_merged_values_must_be_documents() {
+    let group = doc! { "_id": null, "m": { "$mergeObjects": "$v" } };
+    check([
+        (
+            doc! { "$lookup": { "from": "x", "as": "y", "pipeline": [5] } },
+            14,
+        ),
+        (
+            doc! { "$unionWith": { "coll": "x", "pipeline": [5, { "$match": {} }] } },
+            14,
+        ),
+        (doc! { "$group": group }, 40400),
+    ]);
+}
+
+#[test]
+fn paths_do_not_lead_into_arrays_within_arrays() {
+    let mut store = filled(vec![
+        doc! { "_id": 1, "a": [[{ "b": 1 }], { "b": 2 }], "l": [[1, 2], [3]] },
+    ]);
+    let below = [doc! { "$project": { "_id": 0, "x": "$a.b" } }];
+    assert_eq!(aggregate(&mut store, &below), Ok(vec![doc! { "x": [2] }]));
+    let unwind = [doc! { "$unwind": "$l.0" }];
+    assert_eq!(aggregate(&mut store, &unwind), Ok(vec![]));
+}
+
+#[test]
+fn a_joined_regular_expression_equals_itself_only() {
+    let pattern = bson::Regex {
+        pattern: "^a".try_into().expect("text"),
+        options: "".try_into().expect("text"),
+    };
+    let mut store = filled(vec![
+        doc! { "_id": 1, "l": pattern.clone() },
+        doc! { "_id": 2, "v": "abc" },
+        doc! { "_id": 3, "v": pattern },
+    ]);
+    let lookup = doc! { "from": "c", "localField": "l", "foreignField": "v", "as": "found" };
+    let stages = [
+        doc! { "$match": { "_id": 1 } },
+        doc! { "$lookup": lookup },
+        doc! { "$project": { "ids": "$found._id" } },
+    ];
+    let found = aggregate(&mut store, &stages).expect("documents");
+    assert_eq!(found, [doc! { "_id": 1, "ids": [3] }]);
+}
+
+#[test]
 fn malformed_unwinds_and_groups_are_refused() {
     let unwind = |option: &str, value: Bson| doc! { "$unwind": { "path": "$v", option: value } };
     check([

@@ -381,10 +381,7 @@ impl Operation {
         match effect {
             Effect::Keep => Ok(()),
             Effect::Set(value) => paths::set(document, target, value, &context.budget),
-            Effect::Unset => {
-                paths::unset(document, target);
-                Ok(())
-            }
+            Effect::Unset => paths::unset(document, target, &context.budget),
         }
     }
 
@@ -408,7 +405,7 @@ impl Operation {
                 )));
             }
         }
-        paths::unset(document, target);
+        paths::unset(document, target, budget)?;
         paths::set(document, to, value, budget)
     }
 }

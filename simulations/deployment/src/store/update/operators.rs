@@ -208,6 +208,12 @@ fn integer(value: &Bson) -> Option<i64> {
 
 /// Checks the operations of `$bit`.
 fn check_bits(given: &Document) -> Answer<()> {
+    if given.is_empty() {
+        return Err(StoreError::bad_value(
+            "You must pass in at least one bitwise operation. The format is: {$bit: {field: \
+             {and/or/xor: #}}",
+        ));
+    }
     for (name, operand) in given {
         let shown = display(operand);
         if !matches!(name.as_str(), "and" | "or" | "xor") {

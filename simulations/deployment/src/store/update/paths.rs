@@ -290,33 +290,39 @@ fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson, budget: &Budg
     }
 }
 
-/// Removes the value at a path. An element of an array becomes null instead.
-pub(super) fn unset(document: &mut Document, path: &str) {
+/// The number of fields that a removal moves for the time of one step.
+const MOVED_PER_STEP: u64 = 64;
+
+/// Removes the value at a path. An element of an array becomes null instead. Fails if the budget
+/// does not allow to move the fields after the removed one.
+pub(super) fn unset(document: &mut Document, path: &str, budget: &Budget) -> Answer<()> {
     match path.split_once('.') {
         None => {
+            budget.step(document.len() as u64 / MOVED_PER_STEP)?;
             document.remove(path);
+            Ok(())
         }
-        Some((head, rest)) => {
-            if let Some(slot) = document.get_mut(head) {
-                unset_below(slot, rest);
-            }
-        }
+        Some((head, rest)) => match document.get_mut(head) {
+            Some(slot) => unset_below(slot, rest, budget),
+            None => Ok(()),
+        },
     }
 }
 
-fn unset_below(slot: &mut Bson, path: &str) {
+fn unset_below(slot: &mut Bson, path: &str, budget: &Budget) -> Answer<()> {
     match slot {
-        Bson::Document(inner) => unset(inner, path),
+        Bson::Document(inner) => return unset(inner, path, budget),
         Bson::Array(items) => {
             let (head, rest) = path
                 .split_once('.')
                 .map_or((path, None), |(h, r)| (h, Some(r)));
             match (index(head).and_then(|i| items.get_mut(i)), rest) {
                 (Some(item), None) => *item = Bson::Null,
-                (Some(item), Some(rest)) => unset_below(item, rest),
+                (Some(item), Some(rest)) => return unset_below(item, rest, budget),
                 (None, _) => {}
             }
         }
         _ => {}
     }
+    Ok(())
 }

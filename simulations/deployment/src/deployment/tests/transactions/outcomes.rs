@@ -103,6 +103,20 @@ fn a_commit_that_no_majority_has_can_be_lost() {
     world.deployment.heal(world.now);
     check_members(&mut world);
     assert_eq!(seen(&mut world, conn), [doc! { "_id": 1 }], "rolled back");
+    // The member that committed knows no more of it than the others.
+    let mut again = next;
+    for _ in 0..20 {
+        if again == primary {
+            break;
+        }
+        assert!(world.deployment.step_down(world.now));
+        world.run_for(Duration::from_secs(5));
+        let elected = world.until_primary(Duration::from_secs(60));
+        again = elected.expect("a primary").0;
+    }
+    assert_eq!(again, primary);
+    let conn = world.connect(again);
+    fail(&on(one, conn).commit(&mut world), 251, TRANSIENT);
 }
 
 #[test]
