@@ -145,6 +145,11 @@ impl Store {
         if expires && !is_series && !collection.options.contains_key("clusteredIndex") {
             return Err(not_clustered());
         }
+        let resizes = ["cappedSize", "cappedMax"].map(|name| options.contains_key(name));
+        if resizes.contains(&true) && !collection.is_capped() {
+            let text = format!("{namespace} is not capped, so its size cannot be changed");
+            return Err(StoreError::new(72, text));
+        }
         let before = collection.options.clone();
         let mut after = Document::clone(&before);
         let fields = options
@@ -162,7 +167,14 @@ impl Store {
             return Ok(());
         }
         let fields = fields.into_iter();
-        after.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+        after.extend(fields.map(|(name, value)| {
+            let name = match name.as_str() {
+                "cappedSize" => "size",
+                "cappedMax" => "max",
+                name => name,
+            };
+            (name.to_owned(), value.clone())
+        }));
         if after
             .get_document("validator")
             .is_ok_and(Document::is_empty)

@@ -76,6 +76,23 @@ fn a_tailable_cursor_keeps_its_place_when_old_documents_are_removed() {
 }
 
 #[test]
+fn a_capped_collection_can_become_smaller() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..9);
+    send(&mut world, conn, doc! { "collMod": "log", "cappedMax": 3 });
+    insert(&mut world, conn, 9..10);
+    let reply = send(&mut world, conn, doc! { "find": "log" });
+    assert_eq!(batch(&reply), (0, vec![7, 8, 9]));
+    send(&mut world, conn, doc! { "create": "plain" });
+    let refused = send(
+        &mut world,
+        conn,
+        doc! { "collMod": "plain", "cappedMax": 3 },
+    );
+    assert_eq!(refused.get_i32("code").ok(), Some(72), "{refused}");
+}
+
+#[test]
 fn an_update_of_the_last_document_keeps_the_place_of_a_tailable_cursor() {
     let (mut world, conn) = capped(10);
     insert(&mut world, conn, 1..2);

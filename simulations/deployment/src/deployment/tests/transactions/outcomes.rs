@@ -53,6 +53,15 @@ fn a_new_primary_knows_committed_transactions() {
 }
 
 #[test]
+fn only_retryable_writes_have_a_number_without_a_transaction() {
+    let (mut world, _, conn) = with_primary();
+    let number = doc! { "lsid": lsid(1), "txnNumber": 1_i64 };
+    let mut find = find_all();
+    find.extend(number);
+    fail(&send(&mut world, conn, find), 50768, &[]);
+}
+
+#[test]
 fn a_step_down_aborts_open_transactions() {
     let (mut world, primary, conn) = with_primary();
     let one = client(conn, 1);
