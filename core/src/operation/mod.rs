@@ -80,7 +80,9 @@ pub(crate) use retry::{
     AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end, is_retryable_overload,
 };
 pub(crate) use transaction::{MAX_RECOVERY_TOKEN_BYTES, Place, Transaction};
-pub(crate) use transaction_labels::{label_in_transaction, transaction_label};
+pub(crate) use transaction_labels::{
+    label_in_transaction, label_refused_commit, transaction_label,
+};
 
 use crate::{selection::SelectorAnswer, time::Instant};
 use std::time::Duration;

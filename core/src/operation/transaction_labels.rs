@@ -1,6 +1,6 @@
 //! The labels that the driver adds to the errors of commands in transactions.
 
-use super::{Request, TransactionStep};
+use super::{Operation, Request, TransactionStep, is_retryable_overload};
 use crate::error::{Error, ErrorKind, Label};
 
 /// The codes of errors of a write concern that no server can fulfil: `UnsatisfiableWriteConcern`
@@ -40,6 +40,18 @@ fn leaves_commit_unknown(error: &Error) -> bool {
         || has_no_reply(error)
         || error.has_label(&Label::RetryableWriteError)
         || error.is_deadline()
+}
+
+/// Adds `UnknownTransactionCommitResult` to the refusal of an overloaded server, if an earlier
+/// attempt of the commit may have taken effect. Such a refusal says only that its own attempt had
+/// none (BP-10).
+pub(crate) fn label_refused_commit(operation: &Operation, error: Error) -> Error {
+    let unknown = Label::UnknownTransactionCommitResult;
+    let kept = operation.retry.kept_error.as_ref();
+    match kept.is_some_and(|kept| kept.has_label(&unknown)) && is_retryable_overload(&error) {
+        true => error.with_label(unknown),
+        false => error,
+    }
 }
 
 /// Returns the label by which the error of an attempt decides about the transaction, if it has one.
@@ -105,6 +117,30 @@ mod tests {
                 assert!(!is_labelled(step, &error, &unknown), "{step:?} {error:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_overloaded_server_says_nothing_about_an_earlier_attempt_of_a_commit() {
+        let command = Command::new("commitTransaction", "admin", CommandKind::RetryableWrite);
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        operation.request.transaction = Some(InTransaction::new(TransactionStep::Commit));
+        let overloaded = Error::argument("refused")
+            .with_label(Label::SystemOverloadedError)
+            .with_label(Label::RetryableError);
+        let unknown = Label::UnknownTransactionCommitResult;
+        let labelled = |operation: &Operation, error: &Error| {
+            label_refused_commit(operation, error.clone()).has_label(&unknown)
+        };
+        assert!(!labelled(&operation, &overloaded), "no attempt before");
+        operation.retry.kept_error = Some(overloaded.clone());
+        assert!(!labelled(&operation, &overloaded), "none had an effect");
+        let reset = Error::network(NetworkFault::Reset, "reset");
+        operation.retry.kept_error = Some(label_in_transaction(&operation.request, reset));
+        assert!(labelled(&operation, &overloaded));
+        assert!(
+            !labelled(&operation, &Error::argument("refused")),
+            "the end of the transaction"
+        );
     }
 
     #[test]

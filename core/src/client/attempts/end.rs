@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind},
     operation::{
         AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
-        is_refused_at_once, label_in_transaction, transaction_label,
+        is_refused_at_once, label_in_transaction, label_refused_commit, transaction_label,
     },
     sdam::{ApplicationError, Phase, without_reply},
     time::Instant,
@@ -237,8 +237,9 @@ impl Client {
                 };
                 let policy = self.settings.retry;
                 let error = policy.label(&operation, error, attempt.facts);
-                label = transaction_label(&operation.request, &error);
                 self.unpin_transaction(&mut operation, &error);
+                let error = label_refused_commit(&operation, error);
+                label = transaction_label(&operation.request, &error);
                 match policy.after_failure(
                     now,
                     operation,
