@@ -240,13 +240,8 @@ impl Client {
                 self.unpin_transaction(&mut operation, &error);
                 let error = label_refused_commit(&operation, error);
                 label = transaction_label(&operation.request, &error);
-                match policy.after_failure(
-                    now,
-                    operation,
-                    error,
-                    attempt,
-                    &mut self.attempts.pauses,
-                ) {
+                let pauses = &mut self.attempts.pauses;
+                match policy.after_failure(now, operation, error, attempt, pauses) {
                     AfterFailure::RetryNow(operation) => return Next::Again(operation),
                     AfterFailure::RetryAt(mut operation, until) => {
                         operation.retry.paused_until = Some(until);

@@ -72,7 +72,9 @@ impl Member {
         })?;
         let found: Vec<Bson> = found.iter().map(|d| Document::clone(d).into()).collect();
         let mut write = doc! {
-            "aggregate": 1, "pipeline": [{ "$documents": { "$literal": found } }, last.clone()], "cursor": {},
+            "aggregate": 1,
+            "pipeline": [{ "$documents": { "$literal": found } }, last.clone()],
+            "cursor": {},
         };
         let kept = command
             .iter()

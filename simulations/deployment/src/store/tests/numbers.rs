@@ -74,17 +74,8 @@ fn the_precision_of_a_rounding_is_checked() {
 }
 
 #[test]
-fn decimals_keep_their_digits() {
-    let third = dec("0.3333333333333333333333333333333333");
+fn sums_keep_the_digits_that_rounding_would_lose() {
     check([
-        (bson!({ "$divide": [dec("1"), 3] }), third.clone()),
-        (bson!({ "$avg": [dec("1"), 0, 0] }), third),
-        (bson!({ "$add": [dec("2.50"), 2] }), dec("4.50")),
-        (
-            bson!({ "$add": [dec("2.5"), 2.0] }),
-            dec("4.50000000000000"),
-        ),
-        (bson!({ "$sum": [dec("2.5"), 2.0] }), dec("4.5")),
         (bson!({ "$sum": [0.1, 0.2, 0.3] }), bson!(0.6)),
         (bson!({ "$avg": [0.1, 0.2, 0.3] }), bson!(0.6 / 3.0)),
         (bson!({ "$sum": [1e16, 1, -1e16] }), bson!(1.0)),
@@ -96,6 +87,21 @@ fn decimals_keep_their_digits() {
             bson!({ "$sum": [0.1, dec("0.1"), 1] }),
             dec("1.200000000000000005551115123125783"),
         ),
+    ]);
+}
+
+#[test]
+fn decimals_keep_their_digits() {
+    let third = dec("0.3333333333333333333333333333333333");
+    check([
+        (bson!({ "$divide": [dec("1"), 3] }), third.clone()),
+        (bson!({ "$avg": [dec("1"), 0, 0] }), third),
+        (bson!({ "$add": [dec("2.50"), 2] }), dec("4.50")),
+        (
+            bson!({ "$add": [dec("2.5"), 2.0] }),
+            dec("4.50000000000000"),
+        ),
+        (bson!({ "$sum": [dec("2.5"), 2.0] }), dec("4.5")),
         (bson!({ "$multiply": [dec("2.5"), 2] }), dec("5.0")),
         (bson!({ "$subtract": [dec("2.5"), dec("0.5")] }), dec("2.0")),
         (bson!({ "$mod": [dec("5.5"), 2] }), dec("1.5")),
