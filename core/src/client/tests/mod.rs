@@ -48,6 +48,7 @@ mod sessions;
 mod silent_peer;
 mod socks5;
 mod tls;
+mod transaction_results;
 mod transactions;
 mod unresumed_grants;
 mod uploads;

@@ -17,8 +17,8 @@ const URI: &str = "mongodb://a/?replicaSet=rs";
 const ROUTERS: &str = "mongodb://a,b/";
 
 /// A client and its session with a transaction.
-struct Play {
-    world: World,
+pub(super) struct Play {
+    pub(super) world: World,
     session: SessionId,
 }
 
@@ -34,7 +34,7 @@ impl Play {
         play
     }
 
-    fn of(options: &TransactionOptions) -> Self {
+    pub(super) fn of(options: &TransactionOptions) -> Self {
         Self::new(URI, primary(), options)
     }
 
@@ -48,7 +48,7 @@ impl Play {
         self.world.client.transaction_state(self.session)
     }
 
-    fn commit(&mut self) -> Result<Option<Command>, Error> {
+    pub(super) fn commit(&mut self) -> Result<Option<Command>, Error> {
         let now = self.world.now;
         self.world
             .client
@@ -67,7 +67,7 @@ impl Play {
     }
 
     /// Runs a command of the session that succeeds, and returns what was sent.
-    fn run(&mut self, command: Command) -> Document {
+    pub(super) fn run(&mut self, command: Command) -> Document {
         let exchange = self.begin(command);
         self.answer(exchange, &rawdoc! { "ok": 1, "n": 1 })
     }
@@ -99,7 +99,7 @@ impl Play {
     }
 }
 
-fn none() -> TransactionOptions {
+pub(super) fn none() -> TransactionOptions {
     TransactionOptions::default()
 }
 
@@ -458,27 +458,4 @@ fn a_run_limits_the_operations_of_its_session_until_it_ends() {
     let exchange = play.world.begin_exchange(commit);
     assert_eq!(exchange.operation.deadline, None);
     play.answer(exchange, &rawdoc! { "ok": 1 });
-}
-
-#[test]
-fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
-    let mut play = Play::of(&none());
-    play.run(insert());
-    let commit = play.commit();
-    let commit = commit
-        .expect("it is permitted")
-        .expect("something was sent");
-    let exchange = play.world.begin_exchange(commit);
-    let AfterExchange::Again(Progress::Waiting(id)) = play.world.check_in(exchange, reset()) else {
-        panic!("the retry waits for a server");
-    };
-    play.world.client.close(play.world.now);
-    play.world.run();
-    let Progress::Failed(error) = play.world.client.resume(play.world.now, id) else {
-        panic!("the client is closed");
-    };
-    assert!(
-        error.has_label(&Label::UnknownTransactionCommitResult),
-        "{error}"
-    );
 }

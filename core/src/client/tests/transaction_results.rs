@@ -1,0 +1,65 @@
+//! Commits whose result is unknown.
+
+use super::{
+    transactions::{Play, none},
+    *,
+};
+use crate::error::Label;
+use std::time::Duration;
+
+#[test]
+fn a_commit_whose_retries_meet_an_overloaded_server_has_an_unknown_result() {
+    let overloaded = rawdoc! {
+        "ok": 0, "code": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"],
+    };
+    for is_first_lost in [true, false] {
+        let mut play = Play::of(&none());
+        play.run(insert());
+        let commit = play.commit();
+        let commit = commit
+            .expect("it is permitted")
+            .expect("something was sent");
+        let mut exchange = play.world.begin_exchange(commit);
+        let mut outcome = Some(reset()).filter(|_| is_first_lost);
+        let error = loop {
+            let outcome = outcome.take().unwrap_or_else(|| {
+                World::answer(&mut exchange, &overloaded);
+                Outcome::Completed
+            });
+            match play.world.check_in(exchange, outcome) {
+                AfterExchange::Again(Progress::Waiting(id)) => {
+                    play.world.wait(Duration::from_secs(2));
+                    exchange = play.world.exchange_of(Progress::Waiting(id));
+                }
+                AfterExchange::Done(Err(error)) => break error,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(error.code(), Some(462));
+        let is_unknown = error.has_label(&Label::UnknownTransactionCommitResult);
+        assert_eq!(is_unknown, is_first_lost, "{error}");
+    }
+}
+
+#[test]
+fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
+    let mut play = Play::of(&none());
+    play.run(insert());
+    let commit = play.commit();
+    let commit = commit
+        .expect("it is permitted")
+        .expect("something was sent");
+    let exchange = play.world.begin_exchange(commit);
+    let AfterExchange::Again(Progress::Waiting(id)) = play.world.check_in(exchange, reset()) else {
+        panic!("the retry waits for a server");
+    };
+    play.world.client.close(play.world.now);
+    play.world.run();
+    let Progress::Failed(error) = play.world.client.resume(play.world.now, id) else {
+        panic!("the client is closed");
+    };
+    assert!(
+        error.has_label(&Label::UnknownTransactionCommitResult),
+        "{error}"
+    );
+}
