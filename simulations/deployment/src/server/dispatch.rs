@@ -50,6 +50,14 @@ impl From<Reply> for Outcome {
 
 pub(super) type Answer = Result<Outcome, Fault>;
 
+/// True for the commands that write documents, and so can be retryable writes.
+pub(super) fn writes_documents(name: &str) -> bool {
+    matches!(
+        name,
+        "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
+    )
+}
+
 impl Member {
     /// Starts a request. A fail point can delay the request, make it fail or change its reply.
     pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
@@ -322,8 +330,8 @@ impl Member {
 
     pub(super) fn is_write(&self, request: &Request) -> bool {
         match request.name.as_str() {
-            "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
-            | "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
+            name if writes_documents(name) => true,
+            "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
             | "deleteIndexes" | "renameCollection" | "collMod" | CREATE_SHARDED => true,
             "aggregate" => super::read::pipeline_writes(request),
             _ => false,

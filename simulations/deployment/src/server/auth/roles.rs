@@ -6,6 +6,7 @@ use crate::{
     server::{
         Member,
         connection::Request,
+        dispatch::writes_documents,
         document::truth,
         fault::{Fault, fault},
         reply::Reply,
@@ -330,9 +331,7 @@ fn privilege(request: &Request) -> Option<Privilege> {
         "find" | "aggregate" | "count" | "distinct" | "explain" | "validate"
         | "listCollections" | "listIndexes" | "dataSize" | "collStats" | "collstats"
         | "dbStats" | "dbstats" => Privilege::Read,
-        "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite" => {
-            Privilege::Write
-        }
+        name if writes_documents(name) => Privilege::Write,
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
         | "renameCollection" | "collMod" | "profile" => Privilege::Schema,
         "dropDatabase" => Privilege::Drop,

@@ -5,6 +5,7 @@ use crate::{
     server::{
         Member,
         connection::Request,
+        dispatch::writes_documents,
         document::integer,
         fault::{Fault, fault},
         retry::session_key,
@@ -64,14 +65,6 @@ pub(in crate::server) fn ends(name: &str) -> bool {
     )
 }
 
-/// True for the commands that can be retryable writes.
-fn is_retryable(name: &str) -> bool {
-    matches!(
-        name,
-        "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
-    )
-}
-
 impl Member {
     /// Returns the part of a command in a transaction, or `None` if the command does not belong to
     /// one. Fails if the fields contradict each other, or if transactions cannot have the command.
@@ -85,7 +78,7 @@ impl Member {
                 return Err(fault(72, text));
             }
             let is_numbered = command.contains_key("txnNumber");
-            return match ends(&request.name) || is_numbered && !is_retryable(&request.name) {
+            return match ends(&request.name) || is_numbered && !writes_documents(&request.name) {
                 true => Err(self.outside_of_transaction(request)),
                 false => Ok(None),
             };
