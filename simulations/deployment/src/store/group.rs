@@ -72,7 +72,11 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
         };
         if items.is_empty() {
             budget.hold_document(document)?;
-            push(exclude(document, field), Bson::Null);
+            let rest = match is_array {
+                true => exclude(document, field),
+                false => Document::clone(document),
+            };
+            push(rest, Bson::Null);
             continue;
         }
         // The array is replaced by null, so that the copy for each element is small.

@@ -61,9 +61,12 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the documents in the array that the operand of `$documents` makes.
+    /// Evaluates the operand of `$documents`, and returns the documents in the resulting array.
     fn made(&self, operand: &Bson) -> Answer<Vec<Shared>> {
         expression::check(operand, 0)?;
+        if self.parses_only {
+            return Ok(Vec::new());
+        }
         let nothing = Document::new();
         let made = expression::evaluate(operand, &Scope::new(&nothing, self.context))?;
         let Some(Bson::Array(items)) = made else {

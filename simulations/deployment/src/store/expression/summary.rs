@@ -43,11 +43,11 @@ pub(crate) fn summary(name: &str, values: &[Bson], context: &EvaluationContext) 
 /// A sum of numbers. Its type is the widest one of its parts.
 #[derive(Default)]
 struct Total {
-    /// The int32 and int64. Their number is far from an overflow.
+    /// The sum of the int32 and int64, of which there are too few for an overflow.
     integers: i128,
     has_longs: bool,
     doubles: Option<Compensated>,
-    /// The decimal128.
+    /// The sum of the decimal128, if there are any.
     decimals: Option<Bson>,
 }
 
@@ -72,7 +72,7 @@ impl Total {
         let integers = i64::try_from(self.integers);
         let mut doubles = self.doubles.unwrap_or_default();
         if let Some(decimals) = self.decimals {
-            let others = [doubles.sum, doubles.rest].map(Bson::Double);
+            let others = doubles.parts().map(Bson::Double);
             let integers = integers.map_or(Bson::Double(self.integers as f64), Bson::Int64);
             return others
                 .iter()
@@ -113,11 +113,16 @@ impl Compensated {
         (self.sum, self.rest) = (sum, rest + error);
     }
 
-    fn value(self) -> f64 {
-        match self.sum.is_nan() {
-            true => self.plain,
-            false => self.sum,
+    /// Returns the rounded sum, and what it lacks.
+    fn parts(self) -> [f64; 2] {
+        match self.sum.is_finite() {
+            true => [self.sum, self.rest],
+            false => [self.plain, 0.0],
         }
+    }
+
+    fn value(self) -> f64 {
+        self.parts()[0]
     }
 }
 

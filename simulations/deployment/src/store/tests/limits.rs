@@ -299,6 +299,20 @@ fn copies_of_nested_arrays_are_counted_before_they_are_made() {
 }
 
 #[test]
+fn removals_of_many_fields_are_counted() {
+    let fields: Document = (0..4_000).map(|n| (format!("f{n}"), 1.into())).collect();
+    let update = Update::Document(doc! { "$unset": fields.clone() });
+    let mut store = filled(vec![fields]);
+    let statements = [UpdateStatement::one(doc! {}, update)];
+    let outcome = with(|e| {
+        e.max_steps = Some(50_000);
+        store.update(&namespace(), &statements, true, e)
+    });
+    let errors = outcome.expect("a result").errors;
+    assert_eq!(errors[0].error.code, 50, "4,000 removals from 4,000 fields");
+}
+
+#[test]
 fn a_field_that_is_computed_in_each_element_is_charged() {
     let all: Vec<Bson> = (0..10_000).map(|_| doc! {}.into()).collect();
     let mut store = one(doc! { "a": all, "s": "x".repeat(20_000) });

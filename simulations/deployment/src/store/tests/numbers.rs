@@ -84,6 +84,10 @@ fn sums_keep_the_digits_that_rounding_would_lose() {
         (bson!({ "$sum": [i32::MAX, 1] }), bson!(2_147_483_648_i64)),
         (bson!({ "$sum": [f64::INFINITY, 1] }), bson!(f64::INFINITY)),
         (
+            bson!({ "$sum": [f64::INFINITY, dec("1")] }),
+            dec("Infinity"),
+        ),
+        (
             bson!({ "$sum": [0.1, dec("0.1"), 1] }),
             dec("1.200000000000000005551115123125783"),
         ),

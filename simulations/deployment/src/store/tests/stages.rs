@@ -78,6 +78,15 @@ fn paths_do_not_lead_into_arrays_within_arrays() {
     assert_eq!(aggregate(&mut store, &below), Ok(vec![doc! { "x": [2] }]));
     let unwind = [doc! { "$unwind": "$l.0" }];
     assert_eq!(aggregate(&mut store, &unwind), Ok(vec![]));
+    let given = doc! { "_id": 1, "l": [{ "x": 1 }], "e": { "l": [] } };
+    let mut store = filled(vec![given.clone()]);
+    let mut kept = |path: &str| {
+        let unwind = doc! { "path": path, "preserveNullAndEmptyArrays": true };
+        aggregate(&mut store, &[doc! { "$unwind": unwind }])
+    };
+    assert_eq!(kept("$l.x"), Ok(vec![given]));
+    let rest = doc! { "_id": 1, "l": [{ "x": 1 }], "e": {} };
+    assert_eq!(kept("$e.l"), Ok(vec![rest]));
 }
 
 #[test]
