@@ -115,7 +115,7 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         stop: Arc::default(),
     };
     if options.uri.is_some() {
-        // So its collection is dropped.
+        // An interrupted load still drops its collection.
         interrupt::stop_when_interrupted(options.stop.clone())?;
     }
     let report = match demo.runtime {

@@ -15,6 +15,23 @@ fn simulate(arguments: &[&str]) -> Output {
     command.output().expect("it runs")
 }
 
+#[test]
+fn an_interrupted_shard_is_seen_in_the_merged_verdict() {
+    let scenario = file("cut.toml", SHORT);
+    let scenario = scenario.to_str().expect("text");
+    let shards = ["0/2", "1/2"].map(|shard| {
+        let part = simulate(&[scenario, "--seeds", "0..2", "--json", "--shard", shard]);
+        let mut verdict: Value = serde_json::from_slice(&part.stdout).expect("JSON");
+        assert_eq!(verdict["interrupted"], false);
+        verdict["interrupted"] = (shard == "1/2").into();
+        let name = format!("cut-{}.json", &shard[..1]);
+        file(&name, &verdict.to_string())
+    });
+    let [first, second] = shards.each_ref().map(|path| path.to_str().expect("text"));
+    let merged = simulate(&["--merge", first, second]);
+    assert_eq!(merged.status.code(), Some(130), "{}", text(&merged.stderr));
+}
+
 /// Sends SIGINT to a sweep after its first failure.
 #[cfg(unix)]
 #[test]

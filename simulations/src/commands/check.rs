@@ -99,7 +99,8 @@ pub(crate) fn run(check: &Check) -> io::Result<ExitCode> {
 }
 
 /// Returns the first line of the standard input. Fails if it is longer than [`MAX_LINE`] or not in
-/// UTF-8: a server would refuse a cut or changed password without a hint at the reason.
+/// UTF-8. If it were cut or changed instead, a server would refuse the password, and nobody would
+/// see why.
 fn first_line() -> io::Result<String> {
     let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let mut line = Vec::new();

@@ -11,19 +11,43 @@ use std::{
 /// The exit code of a program that was interrupted, as shells report SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Waits for SIGINT or SIGTERM.
-pub(crate) async fn interrupted() -> io::Result<()> {
+/// The signals of the process from the time when this was made.
+pub(crate) struct Signals {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            done = tokio::signal::ctrl_c() => done,
-            _ = terminate.recv() => Ok(()),
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(windows)]
+    interrupt: tokio::signal::windows::CtrlC,
+}
+
+impl Signals {
+    /// Makes the process live on after SIGINT and SIGTERM. Must be called within a tokio runtime.
+    pub(crate) fn new() -> io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            Ok(Self {
+                interrupt: signal(SignalKind::interrupt())?,
+                terminate: signal(SignalKind::terminate())?,
+            })
         }
+        #[cfg(windows)]
+        Ok(Self {
+            interrupt: tokio::signal::windows::ctrl_c()?,
+        })
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+
+    /// Waits for the next signal.
+    pub(crate) async fn next(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        #[cfg(windows)]
+        self.interrupt.recv().await;
+    }
 }
 
 /// Sets `stop` after the first signal, so that work can end in order. That can take long, so the
@@ -32,13 +56,12 @@ pub(crate) fn stop_when_interrupted(stop: Arc<AtomicBool>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let mut signals = runtime.block_on(async { Signals::new() })?;
     std::thread::spawn(move || {
-        if runtime.block_on(interrupted()).is_ok() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        if runtime.block_on(interrupted()).is_ok() {
-            std::process::exit(INTERRUPTED.into());
-        }
+        runtime.block_on(signals.next());
+        stop.store(true, Ordering::Relaxed);
+        runtime.block_on(signals.next());
+        std::process::exit(INTERRUPTED.into());
     });
     Ok(())
 }

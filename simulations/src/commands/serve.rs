@@ -1,6 +1,6 @@
 //! The command `onionskin serve`: a deployment on loopback sockets.
 
-use super::interrupt::interrupted;
+use super::interrupt::Signals;
 use crate::at_least_one;
 use clap::Args;
 use onionskin_core::{options::Compressor, random::Seed};
@@ -16,7 +16,6 @@ use onionskin_worlds::world::Disaster;
 use std::{
     io::{self, Write as _},
     path::PathBuf,
-    pin::pin,
     time::Duration,
 };
 
@@ -327,13 +326,13 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut interrupted = pin!(interrupted());
+        let mut signals = Signals::new()?;
         let mut checks = tokio::time::interval(CHECK_PERIOD);
         let mut reports = tokio::time::interval(REPORT_PERIOD);
         let mut told = None;
         loop {
             tokio::select! {
-                done = &mut interrupted => break done,
+                () = signals.next() => break Ok::<(), io::Error>(()),
                 _ = checks.tick(), if serve.check => {
                     deployment.check_members().map_err(io::Error::other)?;
                 }

@@ -135,7 +135,7 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
 
 /// Runs the subcommand. The exit code is 0 if all runs succeeded, or else that of the worst
 /// failure: 3 crash, 4 safety, 5 liveness. It is 2 if an argument or a file is wrong, and 130 if
-/// the sweep was interrupted before a failure.
+/// a signal ended the sweep, or one of the merged shards, before a failure.
 pub(crate) fn run(arguments: &Simulate) -> io::Result<ExitCode> {
     perform(arguments).or_else(|error| match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
@@ -208,7 +208,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     let began = Instant::now();
     let task = task(name, scenario, way, &sweep);
     let verdict = Verdict::new(task, sweep.shard.0, sweep.count());
-    let verdict = sweep.run(scenario, way, verdict, |verdict, seed, run| {
+    let mut verdict = sweep.run(scenario, way, verdict, |verdict, seed, run| {
         bar.inc(1);
         if verdict.failures.total() <= PRINTED_FAILURES
             && let Some(failed) = FailedRun::of(seed, run)
@@ -216,6 +216,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
             bar.suspend(|| tell(&format!("{failed}\n  {}\n", replay(name, seed, way))));
         }
     });
+    verdict.interrupted = sweep.stop.load(Ordering::Relaxed) && verdict.seeds < verdict.wanted;
     bar.finish_and_clear();
     if verdict.failures.total() > PRINTED_FAILURES {
         tell_failed_seeds(&verdict);
@@ -237,12 +238,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     if let (true, Some(failed)) = (arguments.shrink, verdict.failed_runs.first()) {
         print_smaller(failed.seed, way, scenario, &sweep.stop)?;
     }
-    let code = conclude(&verdict, written)?;
-    let is_cut = sweep.stop.load(Ordering::Relaxed) && verdict.seeds < verdict.wanted;
-    Ok(match is_cut && verdict.failures.total() == 0 {
-        true => INTERRUPTED.into(),
-        false => code,
-    })
+    conclude(&verdict, written)
 }
 
 fn task(name: &str, scenario: &Scenario, way: Way, sweep: &Sweep) -> Task {
@@ -428,8 +424,11 @@ fn command(name: &str, seed: u64, way: &str) -> String {
 }
 
 fn exit_code(verdict: &Verdict) -> ExitCode {
-    let worst = verdict.failures.worst();
-    worst.map_or(ExitCode::SUCCESS, |fault| fault.exit_code().into())
+    match verdict.failures.worst() {
+        Some(fault) => fault.exit_code().into(),
+        None if verdict.interrupted => INTERRUPTED.into(),
+        None => ExitCode::SUCCESS,
+    }
 }
 
 fn bar_style() -> ProgressStyle {

@@ -174,6 +174,9 @@ pub struct Verdict {
     pub wanted: u64,
     /// The number of seeds that ran.
     pub seeds: u64,
+    /// True if a signal ended the sweep, or that of a shard, before all seeds had run.
+    #[serde(default)]
+    pub interrupted: bool,
     /// The number of failed runs.
     pub failures: Failures,
     /// The failed runs with the lowest seeds, 100 at most.
@@ -255,6 +258,7 @@ impl Verdict {
         self.shards.extend(other.shards);
         add(&mut self.wanted, other.wanted);
         add(&mut self.seeds, other.seeds);
+        self.interrupted |= other.interrupted;
         add(&mut self.failures.crash, other.failures.crash);
         add(&mut self.failures.safety, other.failures.safety);
         add(&mut self.failures.liveness, other.failures.liveness);
