@@ -77,7 +77,8 @@ pub(crate) use exchange::{Context, ExchangeState, Remains};
 pub(crate) use in_transaction::{InTransaction, OwnSettings, TransactionStep};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{
-    AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end, is_retryable_overload,
+    AfterFailure, FailedAttempt, LastError, RetryPolicy, RetryState, error_at_end,
+    is_retryable_overload,
 };
 pub(crate) use transaction::{MAX_RECOVERY_TOKEN_BYTES, Place, Transaction};
 pub(crate) use transaction_labels::{

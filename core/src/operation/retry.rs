@@ -104,6 +104,14 @@ pub(crate) struct FailedAttempt<'a> {
     pub(crate) is_closed: bool,
 }
 
+/// The error of the last attempt of an operation so far.
+#[derive(Debug)]
+pub(crate) struct LastError {
+    pub(crate) error: Error,
+    /// True if the attempt had an exchange, so that part of the request may have been sent.
+    pub(crate) had_exchange: bool,
+}
+
 /// The options of a client about retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
@@ -140,26 +148,30 @@ impl RetryPolicy {
         operation.retry.attempts_without_wait += 1;
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         operation.retry.was_overloaded |= is_overload;
-        let had_connection = attempt.facts.is_some();
-        let again = !attempt.is_closed && self.may_retry(&operation, &error, had_connection);
+        let had_exchange = attempt.facts.is_some();
+        let again = !attempt.is_closed && self.may_retry(&operation, &error, had_exchange);
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        let last = LastError {
+            error,
+            had_exchange,
+        };
         if !again || is_late {
-            let error = error_at_end(&mut operation, now, error, again);
+            let error = error_at_end(&mut operation, now, last, again);
             return AfterFailure::Over(operation, error);
         }
-        let pause = pause_after(&operation, &error, random);
+        let pause = pause_after(&operation, &last.error, random);
         let until = now.checked_add(pause).filter(|&until| until > now);
         if is_overload && operation.deadline.is_some() && until >= operation.deadline {
-            let error = error_at_end(&mut operation, now, error, false);
+            let error = error_at_end(&mut operation, now, last, false);
             return AfterFailure::Over(operation, error);
         }
-        if let Some(address) = self.avoided(&error, attempt.topology_type)
+        if let Some(address) = self.avoided(&last.error, attempt.topology_type)
             && !operation.retry.deprioritized.contains(address)
         {
             operation.retry.deprioritized.push(address.clone());
         }
         let kept = operation.retry.kept_error.take();
-        operation.retry.kept_error = Some(error_to_raise(&operation, kept, error));
+        operation.retry.kept_error = Some(error_to_raise(&operation, kept, last));
         operation.selection.began = None;
         match until {
             Some(until) => AfterFailure::RetryAt(operation, until),
@@ -237,9 +249,8 @@ impl RetryPolicy {
     }
 
     /// True if the operation may be retried after `error`, which has its labels already.
-    /// `had_connection` is true if the attempt had an exchange, so that part of the request may
-    /// have been sent.
-    fn may_retry(self, operation: &Operation, error: &Error, had_connection: bool) -> bool {
+    /// `had_exchange` is true if part of the request may have been sent.
+    fn may_retry(self, operation: &Operation, error: &Error, had_exchange: bool) -> bool {
         if self.has_no_attempt_left(operation) {
             return false;
         }
@@ -264,7 +275,7 @@ impl RetryPolicy {
                 operation.request.acknowledged
                     && self.retries_write(request)
                     && error.has_label(&Label::RetryableWriteError)
-                    && (operation.request.is_numbered_write() || !had_connection)
+                    && (operation.request.is_numbered_write() || !had_exchange)
             }
             CommandKind::Write
             | CommandKind::WritingAggregate
@@ -359,23 +370,23 @@ fn reworded(operation: &Operation, error: Error) -> Error {
 pub(crate) fn error_at_end(
     operation: &mut Operation,
     now: Instant,
-    last: Error,
+    last: LastError,
     is_cut_short: bool,
 ) -> Error {
     let kept = operation.retry.kept_error.take();
-    let is_late = |deadline| deadline <= now || is_refused_by_deadline(&last);
+    let is_late = |deadline| deadline <= now || is_refused_by_deadline(&last.error);
     if !operation.deadline.is_some_and(is_late) {
         return error_to_raise(operation, kept, last);
     }
     match kept {
-        Some(kept) if last.is_deadline() => last.with_cause(kept),
-        None if last.is_deadline() => last,
+        Some(kept) if last.error.is_deadline() => last.error.with_cause(kept),
+        None if last.error.is_deadline() => last.error,
         kept if is_cut_short => out_of_time(
             operation,
             Wait::Exchange,
             error_to_raise(operation, kept, last),
         ),
-        Some(kept) if matches!(last.kind(), ErrorKind::ServerSelection { .. }) => {
+        Some(kept) if matches!(last.error.kind(), ErrorKind::ServerSelection { .. }) => {
             out_of_time(operation, Wait::Selection, kept)
         }
         kept => error_to_raise(operation, kept, last),
@@ -412,31 +423,37 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 /// server, or the first error if none does (RR-19, RW-26). If a retry fails because it exceeds a
 /// limit, returns that error. If an earlier attempt of a write was executed, its write concern
 /// error is the source of the error.
-fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
+fn error_to_raise(operation: &Operation, kept: Option<Error>, last: LastError) -> Error {
+    let LastError {
+        error: last,
+        had_exchange,
+    } = last;
+    let is_proof = proves_attempt(operation.request.kind, &last, had_exchange);
     match kept {
         // The error of the earlier attempt does not mention the limit, so that error becomes the
         // source.
         Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
             last.with_labels(kept.labels()).with_cause(kept)
         }
-        Some(kept) if !proves_attempt(operation.request.kind, &last) => kept,
+        Some(kept) if !is_proof => kept,
         Some(kept) => last.after_execution(kept),
         None => last,
     }
 }
 
-/// True if the error is the reply of a server to the command, a network error, or the interruption
-/// of a connection in use (RR-19). An error with the label `NoWritesPerformed` proves no attempt
-/// (RW-26), except of a read, a `getMore` or a `killCursors`. A `run_command` counts as a write
-/// (BP-11).
-fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
+/// True if the error of a read, a `getMore` or a `killCursors` comes from a server or the network,
+/// or is the interruption of a connection in use (RR-19). That of any other command must also end
+/// an exchange and lack the label `NoWritesPerformed` (RW-26). So the server that refuses the
+/// handshake of a new connection does not hide how the attempt before ended. A `run_command` counts
+/// as a write (BP-11).
+fn proves_attempt(kind: CommandKind, error: &Error, had_exchange: bool) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(
         error.kind(),
         ErrorKind::Command(_) | ErrorKind::InsertMany(_) | ErrorKind::Interrupted { .. }
     );
     (comes_from_server || error.is_connection_failure())
-        && (is_read || !error.has_label(&Label::NoWritesPerformed))
+        && (is_read || had_exchange && !error.has_label(&Label::NoWritesPerformed))
 }
 
 fn is_retryable_read(error: &Error) -> bool {

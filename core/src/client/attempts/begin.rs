@@ -13,7 +13,7 @@ use crate::{
         pins::{PinCheckOut, PinRequest},
     },
     description::ServerId,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, NetworkFault},
     event::EventKind,
     operation::{Command, Lease, Operation, OperationId, PinId, Span},
     pool::{CheckOut, CheckOutId},
@@ -431,9 +431,12 @@ impl Client {
                     .wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
-            // The end of a transaction can run on another connection.
+            // The end of a transaction can run on another connection, for whatever reason the one of
+            // the transaction cannot be used.
             PinCheckOut::Refused(error) if operation.request.ends_transaction() => {
-                Attempt::Ended(operation, End::Failed(error, None))
+                let message = "the connection of the transaction cannot be used";
+                let lost = Error::network(NetworkFault::Other, message).with_cause(error);
+                Attempt::Ended(operation, End::Failed(lost, None))
             }
             PinCheckOut::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
         }

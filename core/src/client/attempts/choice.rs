@@ -206,10 +206,16 @@ impl Choice {
             let id = |address: &Address| topology.server_id(address);
             let found =
                 selector.select_from_answer(description, id, &criteria, avoided, &answer)?;
-            if found.is_some() || answer.version() == version {
+            let is_current = answer.version() == version;
+            if found.is_some() || is_current && avoided.is_empty() {
                 return Ok(found.into());
             }
+            if is_current {
+                // The selector kept none of the other servers (SEL-42).
+                operation.retry.deprioritized.clear();
+            }
         }
+        let avoided = &operation.retry.deprioritized;
         let own = operation.request.narrowing.as_ref();
         let question = selector.question(version, description, &criteria, avoided, own)?;
         Ok(question.map_or(Selected::NoServer, Selected::Ask))

@@ -7,8 +7,9 @@ use crate::{
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
     operation::{
-        AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
-        is_refused_at_once, label_in_transaction, label_refused_commit, transaction_label,
+        AfterFailure, Exchange, FailedAttempt, LastError, Lease, Operation, PinUse, Remains,
+        error_at_end, is_refused_at_once, label_in_transaction, label_refused_commit,
+        transaction_label,
     },
     sdam::{ApplicationError, Phase, without_reply},
     time::Instant,
@@ -219,7 +220,11 @@ impl Client {
                 label = transaction_label(&operation.request, &error);
                 self.unpin_transaction(&mut operation, &error);
                 self.emit_selection_failed(now, &mut operation, &error);
-                Err(error_at_end(&mut operation, now, error, false))
+                let last = LastError {
+                    error,
+                    had_exchange: false,
+                };
+                Err(error_at_end(&mut operation, now, last, false))
             }
             End::NotBegun if self.life.is_closed() => Err(self.life.error()),
             End::NotBegun => {

@@ -329,6 +329,13 @@ impl Client {
             }
             None => None,
         };
+        // A statement that is retried leaves the connection with its transaction. That of a cursor
+        // keeps the connection of its cursor.
+        if let Some(Place { pin: Some(pin), .. }) = &place
+            && request.pinned() == Some(pin.0.id)
+        {
+            request.pin = None;
+        }
         if is_over && request.ends_transaction() {
             request.target = None;
             if let Some(PinUse::Last(pin)) = request.pin.take() {

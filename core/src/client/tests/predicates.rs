@@ -1,8 +1,8 @@
 //! Tests of operations whose servers a function of the application accepts.
 
-use super::{World, find, insert, mongos, ping, primary};
+use super::{World, find, insert, mongos, ping, primary, retries::unreachable};
 use crate::{
-    client::Progress,
+    client::{AfterExchange, Outcome, Progress},
     event::Subscriptions,
     operation::Command,
     options::{SelectionCriteria, ServerSelector},
@@ -82,4 +82,29 @@ fn a_write_ignores_the_function_and_a_primary_can_be_accepted() {
     let start = world.client.start(world.now, at_port(insert(), 1));
     let exchange = world.exchange_of(start);
     assert_eq!(exchange.facts().address.port(), Some(27017));
+}
+
+#[test]
+fn a_retry_returns_to_the_only_server_that_the_function_accepts() {
+    // The server of the failed attempt is avoided only if another one suits (SEL-42).
+    let mut world = routers(None);
+    let (id, first) = question(world.client.start(world.now, at_port(find(), 2)));
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, first.ask());
+    let mut exchange = world.exchange_of(next);
+    World::answer(&mut exchange, &unreachable());
+    let AfterExchange::Again(again) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("a read is tried again");
+    };
+    let (id, others) = question(again);
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, others.ask());
+    let (id, all) = question(next);
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, all.ask());
+    let exchange = world.exchange_of(next);
+    assert_eq!(exchange.facts().address.port(), Some(2));
 }

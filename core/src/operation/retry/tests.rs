@@ -423,7 +423,7 @@ fn errors_that_break_an_established_connection_are_retryable() {
             "{error:?}"
         );
         for kind in KINDS {
-            assert_eq!(proves_attempt(kind, &error), expected, "{error:?}");
+            assert_eq!(proves_attempt(kind, &error, true), expected, "{error:?}");
         }
     }
 }

@@ -382,3 +382,49 @@ fn an_abort_does_not_wait_behind_such_a_command_either() {
     let exchange = session.world.begin_exchange(abort);
     assert_ne!(exchange.socket(), kill.socket());
 }
+
+#[test]
+fn the_retry_of_a_statement_whose_transaction_left_its_connection_uses_another() {
+    // The label `TransientTransactionError` unpins the transaction (LB-40), and the labels of an
+    // overload permit the retry of the statement (BP-2).
+    let mut session = Session::new();
+    let command = session.command(Step::Operation);
+    let mut exchange = session.world.begin_exchange(command);
+    World::answer(
+        &mut exchange,
+        &rawdoc! {
+            "ok": 0, "code": 462, "errmsg": "busy",
+            "errorLabels": [
+                "SystemOverloadedError", "RetryableError", "TransientTransactionError",
+            ],
+        },
+    );
+    let after = session.world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Again(start) = after else {
+        panic!("it is tried again: {after:?}");
+    };
+    let mut exchange = session.world.exchange_of(start);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    let after = session.world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+    // The transaction is pinned again, and its end releases the connection.
+    assert_eq!(session.world.client.counts().in_use, 1);
+    session.perform(Step::Abort, CommandResult::Success);
+    assert_eq!(session.world.client.counts().in_use, 0);
+}
+
+#[test]
+fn the_end_of_a_transaction_is_sent_although_its_connection_cannot_be_used() {
+    // A connection also breaks otherwise than by the network, for example by unexpected bytes.
+    for step in [Step::Commit, Step::Abort] {
+        let mut session = Session::begin();
+        let socket = session.world.client.snapshot().pins[0].socket;
+        let broken = crate::client::pins::broken(None);
+        session.world.client.pins.interrupt(socket, broken);
+        let command = session.command(step);
+        let mut exchange = session.world.begin_exchange(command);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        let after = session.world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{step:?}");
+    }
+}

@@ -30,6 +30,10 @@ fn the_error_of_a_retry_tells_that_an_earlier_attempt_was_executed() {
     }
     // With a time limit there can be more attempts.
     let operation = operation(CommandKind::RetryableWrite);
+    let [reset, refusal] = [reset, refusal].map(|error| LastError {
+        error,
+        had_exchange: true,
+    });
     let second = error_to_raise(&operation, Some(executed), reset);
     let third = error_to_raise(&operation, Some(second), refusal);
     assert_eq!(cause(&third).and_then(Error::code), Some(91));
@@ -52,5 +56,28 @@ fn a_retry_without_time_for_a_round_trip_fails_with_a_timeout() {
         };
         assert!(error.is_timeout(), "{error:?}");
         assert_eq!(cause(&error).and_then(Error::code), Some(6));
+    }
+}
+
+#[test]
+fn a_failed_handshake_of_a_retry_hides_the_attempt_before_only_of_reads() {
+    // RW-26 asks for the proof of an attempt, RR-19 for any error of the server or the network.
+    let refused_hello = failure(6);
+    let reset = Error::network(NetworkFault::Reset, "reset");
+    for (kind, last, expected) in [
+        (CommandKind::RetryableWrite, &refused_hello, Some(91)),
+        (CommandKind::RetryableWrite, &reset, Some(91)),
+        (CommandKind::Read, &refused_hello, Some(6)),
+        (CommandKind::Read, &reset, None),
+    ] {
+        let mut operation = operation(kind);
+        operation.retry.attempts = 2;
+        operation.retry.kept_error = Some(failure(91));
+        let mut random = Seed::new([1; 32]).random();
+        let after = after_failure(POLICY, operation, last.clone(), AT_CHECK_OUT, &mut random);
+        let AfterFailure::Over(_, error) = after else {
+            panic!("{kind:?}: there is no third attempt");
+        };
+        assert_eq!(error.code(), expected, "{kind:?} {last}");
     }
 }
