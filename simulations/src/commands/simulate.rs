@@ -29,6 +29,9 @@ use std::{
 /// The number of failed runs that are printed while a sweep runs.
 const PRINTED_FAILURES: u64 = 5;
 
+/// The number of seeds of which it is checked before a sweep whether their runs can begin.
+const CHECKED_SEEDS: usize = 100;
+
 /// The largest size of a verdict that is read, in bytes.
 const MAX_VERDICT_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -175,13 +178,13 @@ fn way(arguments: &Simulate, scenario: &Scenario) -> Way {
 
 fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
     let way = way(arguments, scenario);
-    let first = arguments.seeds.start;
-    check_setup(first, way, &scenario.options(first)).map_err(|failure| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{name}: {}", failure.message),
-        )
-    })?;
+    // Some scenarios are impossible with a part of what seeds draw.
+    for seed in arguments.seeds.clone().take(CHECKED_SEEDS) {
+        check_setup(seed, way, &scenario.options(seed)).map_err(|failure| {
+            let text = format!("{name}: with seed {seed}, {}", failure.message);
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
+    }
     if arguments.trace {
         return trace(arguments, way, name, scenario);
     }
@@ -262,7 +265,10 @@ fn print_smaller(seed: u64, way: Way, scenario: &Scenario, stop: &AtomicBool) ->
         return Ok(());
     };
     let text = failure.to_string().replace('\n', "\n# ");
-    let replay = replay("FILE", seed, way);
+    let mut replay = replay("FILE", seed, way);
+    if smaller.schedule.is_none() {
+        replay += "\n# with a schedule of its disasters the run fails otherwise, so they are drawn";
+    }
     let file = scenarios::text(&smaller);
     print(&format!("# {way}, {text}\n# {replay}\n{file}"))
 }

@@ -179,28 +179,73 @@ impl Embedded {
 
     /// Ends the process of a member: its connections are closed, and new ones are refused.
     pub fn kill(&self, member: usize) {
-        self.call(move |deployment, now| deployment.kill(now, member));
+        self.strike(Disaster::Kill(member));
     }
 
-    /// Starts a killed member again.
+    /// Shuts a member down in an orderly way, which takes 15 s.
+    pub fn shut_down(&self, member: usize) {
+        self.strike(Disaster::ShutDown(member));
+    }
+
+    /// Starts a member that was killed or shut down. The process of a member that still runs, or
+    /// has not finished to shut down, ends first.
     pub fn restart(&self, member: usize) {
-        self.call(move |deployment, now| deployment.restart(now, member));
+        self.strike(Disaster::Kill(member));
+        self.strike(Disaster::Restart(member));
     }
 
     /// Closes all connections to a member, which continues to run.
     pub fn disconnect(&self, member: usize) {
-        self.call(move |deployment, now| deployment.disconnect(now, member));
+        self.strike(Disaster::Disconnect(member));
+    }
+
+    /// Cuts the network between a member and the other members. Clients can still reach all
+    /// members.
+    pub fn isolate(&self, member: usize) {
+        self.strike(Disaster::Isolate(member));
     }
 
     /// Cuts the network between these members and all others. Clients can still reach all members.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn partition(&self, side: &[usize]) {
         let side = side.to_vec();
+        let members = self.addresses.len();
+        assert!(
+            side.iter().all(|member| *member < members),
+            "there are {members} members, and one of {side:?} is not among them"
+        );
         self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
-    /// Removes all cuts between members.
+    /// Starts all members and shards whose process has ended, and removes all cuts between them.
     pub fn heal(&self) {
-        self.call(Deployment::heal);
+        self.strike(Disaster::Heal);
+    }
+
+    /// Makes a disaster happen to the members.
+    ///
+    /// # Panics
+    ///
+    /// For a member or a shard that does not exist, as the functions for one disaster do. Also for
+    /// disasters of clients, and for those between clients and members, which
+    /// [`ServeOptions::faults`] can plan.
+    pub fn strike(&self, disaster: Disaster) {
+        assert!(
+            !disaster.concerns_clients(),
+            "the deployment alone cannot have it: {disaster}"
+        );
+        let checked = self.call(move |deployment, now| {
+            disaster.check(deployment.options())?;
+            disaster.strike(now, deployment);
+            Ok(())
+        });
+        if let Some(Err(reason)) = checked {
+            let reason: String = reason;
+            panic!("{reason}");
+        }
     }
 
     /// Makes all clients that have authenticated do so again. Until then, each of their commands

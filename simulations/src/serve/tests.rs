@@ -12,6 +12,7 @@ use super::{Embedded, ServeOptions};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
 use onionskin_deployment::deployment::{AuthMechanism, MemberState, User};
+use onionskin_worlds::world::Disaster;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -94,6 +95,20 @@ fn a_member_that_is_killed_and_restarted_at_once_takes_connections_at_once() {
             );
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "there are 3 members, and no member 3")]
+fn a_member_that_does_not_exist_cannot_be_killed() {
+    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    deployment.kill(3);
+}
+
+#[test]
+#[should_panic(expected = "the deployment alone cannot have it")]
+fn a_deployment_alone_cannot_close_clients() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    deployment.strike(Disaster::CloseClient(0));
 }
 
 #[test]

@@ -196,7 +196,12 @@ mod tests {
             (
                 "safety = \"9s\"\nshape = \"load-balanced\"\n\
                  [[schedule]]\nat = \"1s\"\nevent = \"step-down\"",
-                "no member steps down",
+                "routers and services do not step down",
+            ),
+            (
+                "safety = \"9s\"\nshape = \"sharded\"\nmembers = 2\n\
+                 [[schedule]]\nat = \"1s\"\nevent = { cut-members = { from = 0, to = 1 } }",
+                "do not hear each other",
             ),
             ("[[schedule]]\nat = \"1s\"\nevent = \"explode\"", "explode"),
             ("[rates]\nlose = 3", "unknown field `lose`"),

@@ -90,6 +90,13 @@ fn explicit(seed: u64, scenario: &Scenario) -> Scenario {
     let mut schedule = scenario.schedule.clone().unwrap_or_else(drawn);
     // The seed also draws the ends of disasters after the safety phase, which have no effect.
     schedule.retain(|event| event.at.0 < options.safety);
+    // A drawn freeze can last longer than the run.
+    let end = options.safety + options.grace;
+    for Scheduled { at, event } in &mut schedule {
+        if let Disaster::Freeze { pause, .. } = event {
+            pause.0 = pause.0.min(end.saturating_sub(at.0));
+        }
+    }
     explicit.schedule = Some(schedule);
     explicit
 }
@@ -187,11 +194,18 @@ mod tests {
 
     #[test]
     fn what_a_seed_draws_can_be_named() {
-        for name in ["mixed", "applications", "shards", "balancer"] {
-            let scenario = scenarios::find(name).expect("it is known");
+        let named = ["mixed", "applications", "shards", "balancer"];
+        let named = named.map(|name| (name, scenarios::find(name).expect("it is known")));
+        let texts = [
+            "shape = \"replica-set\"\nmembers = 1\ndisasters = 30",
+            "safety = \"20s\"\ngrace = \"1s\"\ndisasters = 30",
+        ];
+        let texts = texts.map(|text| (text, scenarios::parse(text).expect("a scenario")));
+        for (name, scenario) in named.into_iter().chain(texts) {
             for seed in 0..50 {
                 let explicit = explicit(seed, &scenario);
                 assert_eq!(explicit.fault(), None, "{name} {seed}");
+                assert!(explicit.schedule.is_some());
                 let (named, drawn) = (explicit.options(seed), scenario.options(seed));
                 assert_eq!(
                     named.sharded && !named.load_balanced,

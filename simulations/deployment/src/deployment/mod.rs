@@ -297,9 +297,12 @@ impl Deployment {
         }
     }
 
-    /// Starts a killed member again with its data. A member that [failed](MemberEvent::Failed) is
-    /// not started.
+    /// Starts a killed member again with its data. The process of a member that is shutting down
+    /// ends first. A member that [failed](MemberEvent::Failed) is not started.
     pub fn restart(&mut self, now: Instant, member: usize) {
+        if self.clients_member(member).is_some_and(|m| m.quiesces()) {
+            self.kill(now, member);
+        }
         let home = self.clients_member(member);
         let Some(home) = home.filter(|home| home.may_restart()) else {
             return;

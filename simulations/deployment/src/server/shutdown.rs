@@ -30,7 +30,7 @@ impl Member {
         self.quiesces_until.is_some_and(|at| at <= now)
     }
 
-    pub(super) const fn quiesces(&self) -> bool {
+    pub(crate) const fn quiesces(&self) -> bool {
         self.quiesces_until.is_some()
     }
 

@@ -36,9 +36,10 @@ mod seeds;
 #[cfg(test)]
 mod tests;
 
-pub use seeds::{SEED, seeds};
+pub use seeds::{Outcome, SEED, seeds};
 
 use crate::world::{
+    options::Rates,
     picture::Heading,
     plan::Disaster,
     report::{Failure, FailureKind},
@@ -110,8 +111,7 @@ impl TokioWorld {
     /// Like [`new`](Self::new), and if there are no members or more than seven.
     #[must_use]
     pub fn replica_set(seed: u64, members: usize) -> Self {
-        let mut options = DeploymentOptions::replica_set(SET_NAME, member_addresses(members));
-        (options.network.min_latency, options.network.max_latency) = LATENCY;
+        let options = DeploymentOptions::replica_set(SET_NAME, member_addresses(members));
         Self::new(seed, options)
     }
 
@@ -139,15 +139,33 @@ impl TokioWorld {
 
     /// Creates a deployment with these options, whose addresses are
     /// [`member_addresses`] and
-    /// [`balancer_address`].
+    /// [`balancer_address`]. If the options give no latency between the servers, messages between
+    /// them take 0.2 ms to 4 ms, as those of clients do.
     ///
     /// # Panics
     ///
-    /// If there is no current tokio runtime with timers, or if the options are not valid.
+    /// If there is no current tokio runtime with timers, or if the options are not valid or have
+    /// other addresses.
     #[must_use]
-    pub fn new(seed: u64, options: DeploymentOptions) -> Self {
+    pub fn new(seed: u64, mut options: DeploymentOptions) -> Self {
         // Panics in a runtime without timers, in which the driver would never run.
         drop(tokio::time::sleep(Duration::ZERO));
+        assert_eq!(
+            options.addresses,
+            member_addresses(options.addresses.len()),
+            "the addresses are not those of `member_addresses`"
+        );
+        if let Shape::LoadBalanced { balancer } = &options.shape {
+            let own = balancer_address();
+            assert_eq!(
+                *balancer, own,
+                "the address is not that of `balancer_address`"
+            );
+        }
+        let network = &mut options.network;
+        if network.max_latency.is_zero() {
+            (network.min_latency, network.max_latency) = LATENCY;
+        }
         let uri = uri(&options);
         let executor = Executor::at_distance(seed, options, LATENCY).expect("valid options");
         let report = env::var_os(REPORT).map(PathBuf::from);
@@ -181,39 +199,41 @@ impl TokioWorld {
         self.machine.clone()
     }
 
-    /// Makes the primary step down. The members elect another one, or the same one again. Returns
-    /// false if there is no primary.
+    /// Makes the primary of a replica set step down. The members elect another one, or the same one
+    /// again. Returns false if there is no primary, or no replica set.
     pub fn step_down(&self) -> bool {
-        let is_led = self.primary().is_some();
+        let is_set =
+            |deployment: &Deployment| matches!(deployment.options().shape, Shape::ReplicaSet(_));
+        let is_led = self.runtime().inspect(is_set) && self.primary().is_some();
         self.strike(&Disaster::StepDown);
         is_led
     }
 
     /// Ends the process of a member. Writes that it has not replicated are rolled back later.
     pub fn kill(&self, member: usize) {
-        self.strike_member(member, &Disaster::Kill(member));
+        self.strike(&Disaster::Kill(member));
     }
 
     /// Shuts a member down in an orderly way, which takes 15 s.
     pub fn shut_down(&self, member: usize) {
-        self.strike_member(member, &Disaster::ShutDown(member));
+        self.strike(&Disaster::ShutDown(member));
     }
 
     /// Starts a member that was killed or shut down. The process of a member that still runs, or
     /// has not finished to shut down, ends first.
     pub fn restart(&self, member: usize) {
         self.kill(member);
-        self.strike_member(member, &Disaster::Restart(member));
+        self.strike(&Disaster::Restart(member));
     }
 
     /// Closes all connections of clients to a member, which continues to run.
     pub fn disconnect(&self, member: usize) {
-        self.strike_member(member, &Disaster::Disconnect(member));
+        self.strike(&Disaster::Disconnect(member));
     }
 
     /// Loses all messages between a member and the other members, but not those of clients.
     pub fn isolate(&self, member: usize) {
-        self.strike_member(member, &Disaster::Isolate(member));
+        self.strike(&Disaster::Isolate(member));
     }
 
     /// Loses all bytes between clients and a member from now on. Connections stay open.
@@ -224,7 +244,7 @@ impl TokioWorld {
             up: true,
             down: true,
         };
-        self.strike_member(member, &cut);
+        self.strike(&cut);
     }
 
     /// Starts all members whose process has ended, and ends all isolations and cuts.
@@ -232,10 +252,68 @@ impl TokioWorld {
         self.strike(&Disaster::Heal);
     }
 
-    /// Returns the place of the primary, if there is one. A sharded cluster has none.
+    /// Makes a disaster happen, for example one in one direction only. [`Disaster::CutClient`]
+    /// concerns all clients of the program, which are the client 0.
+    ///
+    /// # Panics
+    ///
+    /// For a member, a shard or a client that does not exist, and for [`Disaster::Freeze`] and
+    /// [`Disaster::CloseClient`], because only the program can stop or close its clients.
+    pub fn strike(&self, disaster: &Disaster) {
+        let check = |deployment: &Deployment| disaster.check(deployment.options());
+        if let Err(reason) = self.runtime().inspect(check) {
+            panic!("{reason}");
+        }
+        assert!(
+            disaster.needs().clients <= 1,
+            "the clients of a program are the client 0"
+        );
+        assert!(
+            !matches!(disaster, Disaster::Freeze { .. } | Disaster::CloseClient(_)),
+            "only the program can stop or close its clients"
+        );
+        self.runtime().strike(disaster);
+        self.shared.wake_driver();
+    }
+
+    /// Sets the rates of faults from now on, until [`heal`](Self::heal). Default: no faults.
+    ///
+    /// # Panics
+    ///
+    /// For `cancel` and `unpolled`, because only the program can abandon and poll its operations,
+    /// and for rates above 1000.
+    pub fn set_rates(&self, rates: Rates) {
+        assert!(
+            (rates.cancel, rates.unpolled) == (0, 0),
+            "only the program can abandon its operations or poll them late"
+        );
+        assert!(rates.highest() <= 1000, "a rate is from 0 to 1000");
+        self.runtime().set_rates(rates);
+    }
+
+    /// Sets how long bytes are under way between clients and servers from now on, at least and at
+    /// most. Default: 0.2 ms to 4 ms.
+    ///
+    /// # Panics
+    ///
+    /// If the first time is longer than the second.
+    pub fn set_latency(&self, least: Duration, most: Duration) {
+        assert!(least <= most, "{least:?} is longer than {most:?}");
+        self.runtime().set_latency((least, most));
+    }
+
+    /// Returns the virtual time since the world was created.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.shared.present().since_start()
+    }
+
+    /// Returns the place of the primary of a replica set, or of the standalone, if there is one. A
+    /// sharded cluster and services behind a load balancer have none.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
-        self.runtime().inspect(Deployment::primary)
+        let primary = self.runtime().inspect(Deployment::primary);
+        primary.filter(|place| *place < self.members())
     }
 
     fn members(&self) -> usize {
@@ -298,20 +376,6 @@ impl TokioWorld {
             Ok(()) => eprintln!("report: {}", path.display()),
             Err(error) => eprintln!("there is no report: {}: {error}", path.display()),
         }
-    }
-
-    fn strike_member(&self, member: usize, disaster: &Disaster) {
-        let members = self.members();
-        assert!(
-            member < members,
-            "there are {members} members, and no member {member}"
-        );
-        self.strike(disaster);
-    }
-
-    fn strike(&self, disaster: &Disaster) {
-        self.runtime().strike(disaster);
-        self.shared.wake_driver();
     }
 
     /// Returns the simulated runtime, at the present time.

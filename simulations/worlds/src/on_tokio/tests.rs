@@ -1,6 +1,6 @@
 //! Programs on tokio with a simulated deployment.
 
-use super::{TokioWorld, seeds};
+use super::{Disaster, Rates, TokioWorld, seeds};
 use crate::world::runtime::member_addresses;
 use bson::{Document, doc};
 use onionskin::options::{CollectionOptions, WriteConcern};
@@ -190,7 +190,112 @@ fn a_failing_seed_ends_the_test() {
 #[test]
 #[should_panic(expected = "the run has not ended")]
 fn a_run_that_never_ends_fails() {
-    seeds(COMMAND, 0..1, |_| std::future::pending());
+    seeds(COMMAND, 0..1, |_| std::future::pending::<()>());
+}
+
+#[test]
+#[should_panic(expected = "the test returned an error: \"no stock\"")]
+fn a_run_that_returns_an_error_fails() {
+    seeds(COMMAND, 0..1, |_| async { Err("no stock") });
+}
+
+#[test]
+fn a_world_that_is_dropped_by_the_limit_of_its_run_knows_the_failure() {
+    struct Witness<'a>(&'a AtomicU64);
+
+    impl Drop for Witness<'_> {
+        fn drop(&mut self) {
+            self.0
+                .store(u64::from(std::thread::panicking()), Ordering::Relaxed);
+        }
+    }
+
+    let has_seen = AtomicU64::new(0);
+    let result = catch_unwind(|| {
+        seeds(COMMAND, 0..1, |_| async {
+            let _witness = Witness(&has_seen);
+            std::future::pending::<()>().await;
+        });
+    });
+    assert!(result.is_err());
+    assert_eq!(has_seen.into_inner(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_replica_set_has_a_primary_that_steps_down() {
+    for (world, primary, steps_down) in [
+        (TokioWorld::standalone(8), Some(0), false),
+        (TokioWorld::sharded(8, 2), None, false),
+        (TokioWorld::load_balanced(8, 2), None, false),
+        (TokioWorld::replica_set(8, 3), Some(0), true),
+    ] {
+        assert_eq!(world.primary(), primary, "{}", world.uri());
+        assert_eq!(world.step_down(), steps_down, "{}", world.uri());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_shuts_down_runs_again_after_healing() {
+    let world = TokioWorld::replica_set(9, 1);
+    let client = client(&world).await;
+    orders(&client).insert_one(doc! {}).await.expect("it runs");
+    world.shut_down(0);
+    sleep(Duration::from_secs(2)).await;
+    world.heal();
+    // The process that was shutting down would have ended by now.
+    sleep(Duration::from_secs(20)).await;
+    orders(&client).insert_one(doc! {}).await.expect("it runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn latencies_rates_and_cuts_in_one_direction_concern_the_clients() {
+    let world = TokioWorld::standalone(10);
+    world.set_latency(Duration::from_millis(300), Duration::from_millis(300));
+    let client = client(&world).await;
+    let orders = orders(&client);
+    let insert = |number: i32| orders.insert_one(doc! { "_id": number });
+    insert(0).await.expect("it is reached");
+    let start = world.elapsed();
+    insert(1).await.expect("it is reached");
+    let took = world.elapsed() - start;
+    assert!((0.6..0.7).contains(&took.as_secs_f64()), "{took:?}");
+
+    // The request of the lost reply takes effect.
+    world.strike(&Disaster::CutClient {
+        client: 0,
+        member: 0,
+        up: false,
+        down: true,
+    });
+    let limited = insert(2).timeout(Duration::from_secs(2));
+    limited.await.expect_err("the reply is lost");
+    world.heal();
+    let found = orders.find_one(doc! { "_id": 2 }).await;
+    assert!(found.expect("a reply").is_some());
+
+    world.set_rates(Rates {
+        reset: 1000,
+        ..Rates::default()
+    });
+    insert(3).await.expect_err("each connection breaks");
+    world.heal();
+    insert(4).await.expect("all faults have ended");
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "those of `member_addresses`")]
+async fn other_addresses_are_refused() {
+    let elsewhere = onionskin_core::address::Address::tcp("elsewhere", 1);
+    drop(TokioWorld::new(
+        11,
+        DeploymentOptions::standalone(elsewhere),
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "only the program")]
+async fn a_world_cannot_close_the_clients_of_the_program() {
+    TokioWorld::standalone(12).strike(&Disaster::CloseClient(0));
 }
 
 /// Runs one insert during a step-down. Returns the digest, and the page if there is a picture.

@@ -15,6 +15,7 @@
 
 pub mod check;
 pub mod core_world;
+mod freezes;
 pub mod mishap;
 pub mod network;
 pub mod options;

@@ -60,7 +60,7 @@ pub struct Rates {
 
 impl Rates {
     /// Returns the highest rate.
-    pub(super) fn highest(&self) -> u16 {
+    pub(crate) fn highest(&self) -> u16 {
         let Self {
             refuse,
             vanish,
@@ -185,7 +185,7 @@ pub struct WorldOptions {
     pub election_timeout: Duration,
     /// The largest number of steps of a run. A run with more steps fails.
     pub max_steps: u64,
-    /// True if the report has the trace, up to about 64 MiB.
+    /// True if the report has the trace: its last 32 to 64 MiB.
     pub keep_trace: bool,
     /// True if the report has a picture of the run, for [`Report::page`](super::Report::page).
     pub keep_picture: bool,

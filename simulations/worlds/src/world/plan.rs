@@ -6,9 +6,13 @@ use super::{
     scenario::{Scheduled, Span},
 };
 use onionskin_core::{random::Random, time::Instant};
-use onionskin_deployment::deployment::Deployment;
+use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, fmt, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 /// An event at one instant that affects a whole member, client or network, or that repairs an
 /// earlier one.
@@ -119,6 +123,81 @@ impl Disaster {
             | Self::CloseClient(_) => {}
         }
     }
+
+    /// True for a disaster of clients, or of connections between clients and members.
+    #[must_use]
+    pub const fn concerns_clients(&self) -> bool {
+        matches!(
+            self,
+            Self::CutClient { .. } | Self::JoinClients | Self::Freeze { .. } | Self::CloseClient(_)
+        )
+    }
+}
+
+impl Disaster {
+    /// Checks that a deployment has the members and shards that the disaster names.
+    ///
+    /// # Errors
+    ///
+    /// The text says which one is missing.
+    pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
+        let has_shards = matches!(options.shape, Shape::Sharded | Shape::LoadBalanced { .. });
+        let shards = if has_shards { options.shards } else { 0 };
+        let (members, needs) = (options.addresses.len(), self.needs());
+        let lacks = |name: &str, there: usize, needed: usize| {
+            let place = needed.saturating_sub(1);
+            Err(format!("there are {there} {name}s, and no {name} {place}"))
+        };
+        match needs {
+            Needs {
+                members: needed, ..
+            } if needed > members => lacks("member", members, needed),
+            Needs { shards: needed, .. } if needed > shards => lacks("shard", shards, needed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns how many members, clients and shards there must be for this disaster.
+    pub(crate) fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        match *self {
+            Self::Kill(member)
+            | Self::ShutDown(member)
+            | Self::Restart(member)
+            | Self::Disconnect(member)
+            | Self::Isolate(member) => needs.members = up_to(member),
+            Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
+            Self::CutClient { client, member, .. } => {
+                needs.members = up_to(member);
+                needs.clients = up_to(client);
+            }
+            Self::Freeze { client, .. } | Self::CloseClient(client) => {
+                needs.clients = up_to(client)
+            }
+            Self::KillShard(shard) | Self::RestartShard(shard) | Self::StepDownShard(shard) => {
+                needs.shards = up_to(shard);
+            }
+            Self::CutShards { from, to } => needs.shards = up_to(from.max(to)),
+            Self::StepDown
+            | Self::JoinMembers
+            | Self::JoinClients
+            | Self::ExpireLogins
+            | Self::Heal => {}
+        }
+        needs
+    }
+}
+
+/// How many members, clients and shards there must be for a disaster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    pub(crate) members: usize,
+    pub(crate) clients: usize,
+    pub(crate) shards: usize,
+}
+
+const fn up_to(place: usize) -> usize {
+    place.saturating_add(1)
 }
 
 impl fmt::Display for Disaster {
@@ -185,6 +264,26 @@ pub fn drawn_schedule(seed: u64, options: &WorldOptions) -> Vec<Scheduled> {
     drawn(options, &mut world_seed(seed).split("plan").random())
 }
 
+/// Returns the step-down of the primary or of a shard. A standalone has none, and closes its
+/// connections.
+const fn drawn_step_down(options: &WorldOptions, place: usize) -> Disaster {
+    match (options.has_routers(), options.members) {
+        (true, _) => Disaster::StepDownShard(place % options.shards),
+        (false, 1) => Disaster::Disconnect(place),
+        (false, _) => Disaster::StepDown,
+    }
+}
+
+/// Returns the cut from one member to another; the isolation of a member from itself, and of a
+/// router, which hears only shards. A standalone hears nobody, and closes its connections.
+const fn drawn_cut(options: &WorldOptions, from: usize, to: usize) -> Disaster {
+    match (options.has_routers(), options.members) {
+        (false, 1) => Disaster::Disconnect(from),
+        (false, _) if from != to => Disaster::CutMembers { from, to },
+        _ => Disaster::Isolate(from),
+    }
+}
+
 /// Draws the disasters of shards. With one shard there are none.
 fn drawn_of_shards(options: &WorldOptions, random: &mut Random) -> Vec<(Duration, Disaster)> {
     let mut plan = Vec::new();
@@ -217,6 +316,7 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
     let span = u64::try_from(options.safety.as_millis())
         .unwrap_or(1)
         .max(1);
+    let mut open: BTreeSet<usize> = (0..options.clients).collect();
     for _ in 0..options.disasters {
         let at = Duration::from_millis(random.below(span));
         let later = at + Duration::from_millis(random.below(20_000));
@@ -227,18 +327,13 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
                 plan.push((at, Disaster::Kill(member)));
                 plan.push((later, Disaster::Restart(member)));
             }
-            // Behind a load balancer, no member can step down.
-            1 if options.load_balanced => plan.push((at, Disaster::Disconnect(member))),
-            1 => plan.push((at, Disaster::StepDown)),
-            2 => {
-                let to = index(random, options.members);
-                if to != member {
-                    plan.push((at, Disaster::CutMembers { from: member, to }));
-                }
-                plan.push((later, Disaster::JoinMembers));
-            }
-            3 => {
-                plan.push((at, Disaster::Isolate(member)));
+            1 => plan.push((at, drawn_step_down(options, member))),
+            kind @ (2 | 3) => {
+                let to = match kind {
+                    2 => index(random, options.members),
+                    _ => member,
+                };
+                plan.push((at, drawn_cut(options, member, to)));
                 plan.push((later, Disaster::JoinMembers));
             }
             4 => {
@@ -258,7 +353,12 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
                 let pause = Span(Duration::from_millis(random.below(30_000)));
                 plan.push((at, Disaster::Freeze { client, pause }));
             }
-            6 => plan.push((at, Disaster::CloseClient(client))),
+            // One client remains, because a world without clients tests nothing.
+            6 if open.contains(&client) && open.len() > 1 => {
+                open.remove(&client);
+                plan.push((at, Disaster::CloseClient(client)));
+            }
+            6 => plan.push((at, Disaster::Disconnect(member))),
             // All members restart one after another, as in an upgrade.
             _ => {
                 for member in 0..options.members {
@@ -286,6 +386,33 @@ fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::scenario::{Scenario, WorldShape};
+
+    #[test]
+    fn each_drawn_disaster_has_an_effect_and_a_client_remains() {
+        for seed in 0..500 {
+            let mut options = WorldOptions::drawn(seed);
+            options.disasters = 12;
+            options.authentication = true;
+            let mut closed = BTreeSet::new();
+            let scenario = Scenario {
+                shape: Some(match options.has_routers() {
+                    true if options.load_balanced => WorldShape::LoadBalanced,
+                    true => WorldShape::Sharded,
+                    false => WorldShape::ReplicaSet,
+                }),
+                members: Some(options.members),
+                ..Scenario::default()
+            };
+            for Scheduled { event, .. } in drawn_schedule(seed, &options) {
+                if let Disaster::CloseClient(client) = event {
+                    assert!(closed.insert(client), "seed {seed}: {client} closes twice");
+                }
+                assert_eq!(scenario.idle_event(&event), None, "seed {seed}: {event}");
+            }
+            assert!(closed.len() < options.clients, "seed {seed}");
+        }
+    }
 
     #[test]
     fn every_plan_is_sorted_by_time_and_ends_with_healing() {

@@ -1,7 +1,7 @@
 //! Scenarios: worlds in which some options are fixed. The seed draws the others.
 //!
 //! ```
-//! use onionskin_worlds::world::{Disaster, Scenario, Scheduled, Span, Way, run_seed};
+//! use onionskin_worlds::world::{Disaster, Scenario, Scheduled, Span, Way};
 //! use std::time::Duration;
 //!
 //! let mut scenario = Scenario::default();
@@ -10,13 +10,15 @@
 //!     at: Span(Duration::from_secs(2)),
 //!     event: Disaster::StepDown,
 //! }]);
-//! let report = run_seed(7, Way::Core, scenario.options(7));
+//! let report = scenario.run(7, Way::Core).expect("it is possible");
 //! assert!(report.failure.is_none(), "{report}");
 //! ```
 
 use super::{
-    options::{GRACE, Rates, Workload, WorldOptions, WorldProxy},
-    plan::Disaster,
+    Report, check_setup,
+    options::{GRACE, Rates, Way, Workload, WorldOptions, WorldProxy},
+    plan::{Disaster, Needs},
+    run_seed,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -190,7 +192,10 @@ impl Scenario {
         let latency = [self.min_latency, self.max_latency].map(|span| span.map(|span| span.0));
         set(&mut options.min_latency, latency[0].as_ref());
         set(&mut options.max_latency, latency[1].as_ref());
-        options.max_latency = options.max_latency.max(options.min_latency);
+        match self.max_latency {
+            Some(_) => options.min_latency = options.min_latency.min(options.max_latency),
+            None => options.max_latency = options.max_latency.max(options.min_latency),
+        }
         set(&mut options.client_options, self.client_options.as_ref());
         set(&mut options.proxy, self.proxy.as_ref());
         set(&mut options.authentication, self.authentication.as_ref());
@@ -205,6 +210,21 @@ impl Scenario {
         let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
         options.max_steps = options.max_steps.max(steps);
         options
+    }
+
+    /// Runs the world of a seed to its end, and returns the report.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the run cannot begin: a [fault](Self::fault) of the scenario, or servers and
+    /// options of clients that do not fit together.
+    pub fn run(&self, seed: u64, way: Way) -> Result<Report, String> {
+        if let Some(fault) = self.fault() {
+            return Err(fault);
+        }
+        let options = self.options(seed);
+        check_setup(seed, way, &options).map_err(|failure| failure.message)?;
+        Ok(run_seed(seed, way, options))
     }
 
     /// Returns the reason why no run of the scenario can begin, if there is one. Whether the
@@ -306,7 +326,7 @@ impl Scenario {
     }
 
     /// Returns the reason why an event has no effect, if there is one.
-    fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
+    pub(super) fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
         let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
         match *event {
             Disaster::CutMembers { from, to } | Disaster::CutShards { from, to } if from == to => {
@@ -320,12 +340,18 @@ impl Scenario {
             Disaster::ExpireLogins if self.authentication == Some(false) => {
                 Some("`expire-logins` needs `authentication`")
             }
-            Disaster::StepDown | Disaster::Isolate(_)
+            Disaster::StepDown if has_routers => {
+                Some("routers and services do not step down; a shard does, with `step-down-shard`")
+            }
+            Disaster::CutMembers { .. } if has_routers => {
+                Some("routers and services do not hear each other; cut one off with `isolate`")
+            }
+            Disaster::StepDown | Disaster::Isolate(_) | Disaster::CutMembers { .. }
                 if self.members == Some(1) && self.shape == Some(WorldShape::ReplicaSet) =>
             {
-                Some("one member is a standalone, which neither steps down nor is isolated")
+                Some("one member is a standalone, which neither steps down nor hears others")
             }
-            _ if concerned_shards(event) > 0 && !has_routers => {
+            _ if event.needs().shards > 0 && !has_routers => {
                 Some("an event of shards needs `shape` to be sharded or load-balanced")
             }
             _ => None,
@@ -339,8 +365,11 @@ impl Scenario {
             return Some("a `schedule` needs `safety`, the time after which faults end".to_owned());
         };
         events.find_map(|Scheduled { at, event }| {
-            let (members, clients) = concerned(event);
-            let shards = concerned_shards(event);
+            let Needs {
+                members,
+                clients,
+                shards,
+            } = event.needs();
             if *at >= safety {
                 let at = String::from(*at);
                 return Some(format!("the event at {at} comes after the safety phase"));
@@ -350,9 +379,6 @@ impl Scenario {
                     > safety.0 + self.grace.map_or(GRACE, |grace| grace.0)
             {
                 return Some("a `freeze` must end within `safety` and `grace`".to_owned());
-            }
-            if *event == Disaster::StepDown && self.shape == Some(WorldShape::LoadBalanced) {
-                return Some("behind a load balancer no member steps down".to_owned());
             }
             if let Some(reason) = self.idle_event(event) {
                 return Some(reason.to_owned());
@@ -365,41 +391,5 @@ impl Scenario {
                 .or_else(|| lacks("clients", clients, self.clients))
                 .or_else(|| lacks("shards", shards, self.shards))
         })
-    }
-}
-
-/// Returns how many members and how many clients there must be for an event.
-fn concerned(event: &Disaster) -> (usize, usize) {
-    let (member, client) = match *event {
-        Disaster::Kill(member)
-        | Disaster::ShutDown(member)
-        | Disaster::Restart(member)
-        | Disaster::Disconnect(member)
-        | Disaster::Isolate(member) => (member, 0),
-        Disaster::CutMembers { from, to } => (from.max(to), 0),
-        Disaster::CutClient { client, member, .. } => (member, client),
-        Disaster::Freeze { client, .. } | Disaster::CloseClient(client) => (0, client),
-        Disaster::StepDown
-        | Disaster::JoinMembers
-        | Disaster::JoinClients
-        | Disaster::ExpireLogins
-        | Disaster::KillShard(_)
-        | Disaster::RestartShard(_)
-        | Disaster::StepDownShard(_)
-        | Disaster::CutShards { .. }
-        | Disaster::Heal => (0, 0),
-    };
-    (member.saturating_add(1), client.saturating_add(1))
-}
-
-/// Returns how many shards there must be for an event.
-const fn concerned_shards(event: &Disaster) -> usize {
-    match *event {
-        Disaster::KillShard(shard)
-        | Disaster::RestartShard(shard)
-        | Disaster::StepDownShard(shard) => shard.saturating_add(1),
-        Disaster::CutShards { from, to } if from > to => from.saturating_add(1),
-        Disaster::CutShards { to, .. } => to.saturating_add(1),
-        _ => 0,
     }
 }

@@ -13,19 +13,48 @@ use onionskin_deployment::deployment::Deployment;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 
-/// The number of kept bytes of a trace at which no more lines are kept. The digest covers all
-/// lines.
-const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
+/// The number of bytes of a part of a trace. The last whole part and the one after it are kept. The
+/// digest covers all lines.
+const PART_BYTES: usize = 32 * 1024 * 1024;
 
 /// Lines of text, each with its virtual time, and a digest of all lines. The trace can also keep a
 /// picture of the run.
 #[derive(Debug)]
 pub struct Trace {
-    kept: Option<String>,
+    kept: Option<Kept>,
     picture: Option<Box<Picture>>,
     line: String,
     digest: Sha256,
     lines: u64,
+}
+
+/// The last lines of a trace.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The last whole part.
+    whole: String,
+    /// The part to which lines are added.
+    last: String,
+    /// The number of lines before both parts.
+    missing: usize,
+}
+
+impl Kept {
+    /// Adds a line. A part is whole if the line does not fit into it.
+    fn push(&mut self, line: &str, part_bytes: usize) {
+        if self.last.len() + line.len() > part_bytes {
+            self.missing += self.whole.lines().count();
+            self.whole = std::mem::take(&mut self.last);
+        }
+        self.last.push_str(line);
+    }
+
+    fn into_text(self) -> String {
+        match self.missing {
+            0 => self.whole + &self.last,
+            missing => format!("({missing} lines before)\n{}{}", self.whole, self.last),
+        }
+    }
 }
 
 impl Trace {
@@ -33,7 +62,7 @@ impl Trace {
     #[must_use]
     pub fn new(keep: bool) -> Self {
         Self {
-            kept: keep.then(String::new),
+            kept: keep.then(Kept::default),
             picture: None,
             line: String::new(),
             digest: Sha256::new(),
@@ -109,17 +138,16 @@ impl Trace {
         let _ = writeln!(self.line, "{:>12} {what}", now.as_nanos() / 1000);
         self.digest.update(self.line.as_bytes());
         self.lines += 1;
-        if let Some(kept) = &mut self.kept
-            && kept.len() < MAX_KEPT_BYTES
-        {
-            kept.push_str(&self.line);
+        if let Some(kept) = &mut self.kept {
+            kept.push(&self.line, PART_BYTES);
         }
     }
 
-    /// Returns the kept lines.
+    /// Returns the kept lines. If the trace was longer, the first line tells how many lines before
+    /// the others are missing.
     #[must_use]
     pub fn into_text(self) -> String {
-        self.kept.unwrap_or_default()
+        self.kept.map_or_else(String::new, Kept::into_text)
     }
 
     /// Returns the number of lines that were added, kept or not.

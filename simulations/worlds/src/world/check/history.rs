@@ -24,13 +24,13 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 /// Checks that each operation ended in time and without an error that must not occur, and that
 /// reads returned the right data.
 ///
-/// `slack` returns the time by which an operation of a client may end after its deadline. The
-/// absence of the caller (`Polling::absence`) is added to the deadline, because an operation can
-/// end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a
+/// `slack` returns the time by which an operation that ended at this time may exceed its deadline.
+/// The absence of the caller (`Polling::absence`) is added to the deadline, because an operation
+/// can end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a
 /// client that may fail because of faults before healing.
 pub fn check_history(
     history: &History,
-    slack: impl Fn(usize) -> Duration,
+    slack: impl Fn(&Entry, Instant) -> Duration,
     aftermath: usize,
 ) -> Result<(), Failure> {
     let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub fn check_history(
         let fail = |kind, message: String| Err(Failure::new(kind, *at, message));
         let absence = entry.step.polling.absence;
         let absent = absence.map_or(Duration::ZERO, |absence| absence.time);
-        let limit = entry.began + entry.step.timeout + absent + slack(entry.client);
+        let limit = entry.began + entry.step.timeout + absent + slack(entry, *at);
         if *at > limit {
             return fail(
                 FailureKind::Liveness,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn failure_of(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
-        let result = check_history(&history(kind, ended), |_| Duration::ZERO, 0);
+        let result = check_history(&history(kind, ended), |_, _| Duration::ZERO, 0);
         result.err().map(|failure| failure.kind)
     }
 

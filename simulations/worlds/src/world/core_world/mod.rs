@@ -9,6 +9,7 @@ mod tasks;
 
 use super::{
     check::{EventCheckers, check_calm, check_data, check_history},
+    freezes::Freezes,
     network::{Incoming, LinkId, Network},
     options::{Way, WorldOptions, index, world_seed},
     plan::{Disaster, plan},
@@ -17,7 +18,7 @@ use super::{
     scenario::Span,
     setup,
     trace::Trace,
-    workload::{History, SLACK},
+    workload::{Entry, History, SLACK},
 };
 use onionskin_core::{
     client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
@@ -68,9 +69,7 @@ struct Side {
     tasks: Vec<Task>,
     actions: VecDeque<Action>,
     checkers: EventCheckers,
-    frozen_until: Instant,
-    /// The total time for which the client was frozen.
-    frozen: Duration,
+    freezes: Freezes,
     /// The events that arrived while the client was frozen.
     inbox: VecDeque<(LinkId, Incoming)>,
     is_closed: bool,
@@ -143,8 +142,7 @@ impl CoreWorld {
                     .collect(),
                 actions: VecDeque::new(),
                 checkers,
-                frozen_until: Instant::ZERO,
-                frozen: Duration::ZERO,
+                freezes: Freezes::default(),
                 inbox: VecDeque::new(),
                 is_closed: false,
             });
@@ -258,7 +256,7 @@ impl CoreWorld {
             if !side.inbox.is_empty() {
                 own = earliest(own, Some(Instant::ZERO));
             }
-            next = earliest(next, own.map(|at| at.max(side.frozen_until)));
+            next = earliest(next, own.map(|at| at.max(side.freezes.until())));
         }
         next
     }
@@ -275,7 +273,7 @@ impl CoreWorld {
         }
         if self.network.advance(now, &mut self.trace) {
             while let Some((link, client, incoming)) = self.network.poll_arrival() {
-                if self.sides[client].frozen_until > now {
+                if self.sides[client].freezes.until() > now {
                     self.sides[client].inbox.push_back((link, incoming));
                 } else {
                     self.on_incoming(client, link, incoming);
@@ -293,7 +291,7 @@ impl CoreWorld {
             && at <= now
             && let Some((_, (client, wakeup))) = self.schedule.pop_first()
         {
-            if self.sides[client].frozen_until > now {
+            if self.sides[client].freezes.until() > now {
                 self.schedule(now, client, wakeup);
             } else {
                 self.on_wakeup(client, wakeup);
@@ -306,7 +304,7 @@ impl CoreWorld {
     fn step_client(&mut self, client: usize) -> bool {
         let now = self.now;
         let side = &mut self.sides[client];
-        if side.frozen_until > now {
+        if side.freezes.until() > now {
             return false;
         }
         let is_due = side.core.deadline().is_some_and(|at| at <= now);
@@ -339,11 +337,7 @@ impl CoreWorld {
             Disaster::Freeze {
                 client,
                 pause: Span(pause),
-            } => {
-                let side = &mut self.sides[client];
-                side.frozen_until = side.frozen_until.max(now + pause);
-                side.frozen += pause;
-            }
+            } => self.sides[client].freezes.add(now, pause),
             Disaster::CloseClient(client) => self.close(client),
             Disaster::Heal => self.options.rates = super::options::Rates::default(),
             _ => {}
@@ -378,7 +372,10 @@ impl CoreWorld {
         if self.network.deployment().connections() != 0 {
             return fail("members keep connections".to_owned());
         }
-        let slack = |client: usize| self.sides[client].frozen + SLACK;
+        let slack = |entry: &Entry, at| {
+            let freezes = &self.sides[entry.client].freezes;
+            freezes.between(entry.began, at) + SLACK
+        };
         check_history(&self.history, slack, self.options.aftermath())?;
         if self.is_calm {
             check_calm(&self.history)?;
@@ -395,7 +392,7 @@ impl CoreWorld {
 
     fn schedule(&mut self, at: Instant, client: usize, wakeup: Wakeup) {
         self.scheduled += 1;
-        let at = at.max(self.sides[client].frozen_until);
+        let at = at.max(self.sides[client].freezes.until());
         self.schedule.insert((at, self.scheduled), (client, wakeup));
     }
 

@@ -399,6 +399,14 @@ impl Network {
         }
     }
 
+    pub(super) const fn set_latency(&mut self, latency: (Duration, Duration)) {
+        self.latency = latency;
+    }
+
+    pub(super) const fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
+    }
+
     pub(super) fn draw_latency(&mut self) -> Duration {
         mishap::latency(&mut self.random, self.latency)
     }

@@ -9,7 +9,7 @@ use crate::world::{
     report::{Failure, FailureKind, Report, Tally},
     setup,
     workload::{
-        BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, LATE_STEPS,
+        BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, Entry, LATE_STEPS,
         OperationKind, SLACK, Script, Step, document, mark,
     },
 };
@@ -214,7 +214,8 @@ impl World {
             ));
         }
         let aftermath = self.options.aftermath();
-        check_history(&state.history, |_| state.frozen + SLACK, aftermath)?;
+        let slack = |entry: &Entry, at| state.freezes.between(entry.began, at) + SLACK;
+        check_history(&state.history, slack, aftermath)?;
         if self.options.is_calm() {
             check_calm(&state.history)?;
         }

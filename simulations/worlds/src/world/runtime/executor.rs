@@ -6,6 +6,7 @@ use super::{
 };
 use crate::world::{
     check::EventCheckers,
+    freezes::Freezes,
     network::{Incoming, LinkId, Network},
     options::{Rates, WorldOptions, index, world_seed},
     picture::Picture,
@@ -75,11 +76,10 @@ pub(super) struct State {
     pub(super) applications: Records,
     pub(super) checkers: Vec<EventCheckers>,
     pub(super) failure: Option<Failure>,
-    /// The total time for which the clients were frozen.
-    pub(super) frozen: Duration,
+    /// The times in which the clients are frozen.
+    pub(super) freezes: Freezes,
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
-    frozen_until: Instant,
     /// True from the start of a freeze until the timers that are due were woken after its end.
     was_frozen: bool,
     max_steps: u64,
@@ -118,7 +118,7 @@ impl State {
         );
         let timer = self.timers.first_key_value().map(|(&(at, _), _)| at);
         let own = if has_ready { Some(self.now) } else { timer };
-        next = earliest(next, own.map(|at| at.max(self.frozen_until)));
+        next = earliest(next, own.map(|at| at.max(self.freezes.until())));
         earliest(next, self.datagrams.deadline())
     }
 
@@ -155,7 +155,7 @@ impl State {
             self.datagrams.advance(now, latency, &mut self.trace);
             return;
         }
-        if self.frozen_until <= now {
+        if self.freezes.until() <= now {
             self.wake_timers();
         }
     }
@@ -172,7 +172,7 @@ impl State {
     /// True while the clients are frozen. The first call after a freeze wakes all timers that are
     /// due, so that tasks see the timers and the arrived bytes in any order.
     fn is_frozen(&mut self) -> bool {
-        let is_frozen = self.frozen_until > self.now;
+        let is_frozen = self.freezes.until() > self.now;
         if !is_frozen && std::mem::take(&mut self.was_frozen) {
             self.wake_timers();
         }
@@ -186,8 +186,7 @@ impl State {
             Disaster::Freeze {
                 pause: Span(pause), ..
             } => {
-                self.frozen_until = self.frozen_until.max(self.now + pause);
-                self.frozen += pause;
+                self.freezes.add(self.now, pause);
                 self.was_frozen = true;
             }
             Disaster::Heal => self.rates = Rates::default(),
@@ -295,10 +294,9 @@ impl Executor {
             applications: Records::default(),
             checkers: Vec::new(),
             failure: None,
-            frozen: Duration::ZERO,
+            freezes: Freezes::default(),
             steps: 0,
             plan,
-            frozen_until: Instant::ZERO,
             was_frozen: false,
             max_steps: options.max_steps,
             numbers: 0,

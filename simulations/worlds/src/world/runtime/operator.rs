@@ -1,12 +1,13 @@
 //! Functions by which a test changes and inspects the world while it runs.
 
 use super::SimRuntime;
-use crate::world::{plan::Disaster, setup};
+use crate::world::{options::Rates, plan::Disaster, setup};
 use onionskin_core::{address::Address, time::Instant};
 use onionskin_deployment::deployment::Deployment;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Duration,
 };
 
 /// Host names with several addresses, addresses that do not answer, and the connection attempts.
@@ -62,6 +63,18 @@ impl SimRuntime {
     /// clients itself.
     pub fn strike(&self, disaster: &Disaster) {
         self.shared.lock().strike(disaster);
+    }
+
+    /// Sets the rates of faults of the network and of name lookups from now on.
+    pub fn set_rates(&self, rates: Rates) {
+        let mut state = self.shared.lock();
+        state.rates = rates;
+        state.network.set_rates(rates);
+    }
+
+    /// Sets the shortest and the longest time that bytes are under way from now on.
+    pub fn set_latency(&self, latency: (Duration, Duration)) {
+        self.shared.lock().network.set_latency(latency);
     }
 
     /// Makes a host name resolve to a member from now on. Existing connections are not affected.

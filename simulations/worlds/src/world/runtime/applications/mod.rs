@@ -226,13 +226,11 @@ impl Application {
             true => Polling::default(),
             false => Polling::drawn(self.rates, &mut self.random, &mut self.absences),
         };
-        let (began, frozen) = {
-            let state = self.runtime.shared.lock();
-            (state.now, state.frozen)
-        };
+        let began = self.runtime.shared.lock().now;
         let result = polled(&self.runtime, polling, self.heals, part).await;
         let mut state = self.runtime.shared.lock();
-        let (now, frozen) = (state.now, state.frozen.saturating_sub(frozen));
+        let now = state.now;
+        let frozen = state.freezes.between(began, now);
         let absence = polling
             .absence
             .map_or(Duration::ZERO, |absence| absence.time);
