@@ -305,6 +305,20 @@ impl ServerDescription {
 }
 
 impl ServerDescription {
+    /// Returns the size in bytes of the names, tags and texts that servers have sent.
+    pub(crate) fn received_bytes(&self) -> usize {
+        let hosts = [&self.hosts, &self.passives, &self.arbiters];
+        let hosts = hosts.into_iter().flatten();
+        let hosts: usize = hosts.map(|h| size_of::<Address>() + h.host().len()).sum();
+        let tags = self
+            .tags
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        let tags: usize = tags.map(|text| size_of::<[String; 2]>() + text).sum();
+        let error = self.error.as_ref().map_or(0, Error::received_bytes);
+        hosts + tags + error + self.set_name.as_ref().map_or(0, String::len)
+    }
+
     /// Creates the description of type `Unknown` with which a server starts.
     #[must_use]
     pub fn unknown(address: Address) -> Self {

@@ -58,8 +58,9 @@ impl Event {
         Self { at, kind }
     }
 
-    /// Returns the size in bytes of the command, the reply or the error that the event contains;
-    /// zero for an event with none of them. A queue of events can limit its memory by this size.
+    /// Returns the size in bytes of the command, the reply, the error or the server description
+    /// that the event contains; zero for an event with none of them. A queue of events can limit
+    /// its memory by this size.
     #[must_use]
     pub fn document_bytes(&self) -> usize {
         let error = match &self.kind {
@@ -71,6 +72,10 @@ impl Event {
             }
             EventKind::Sdam(SdamEvent::HeartbeatSucceeded { reply, .. }) => {
                 return reply.as_bytes().len();
+            }
+            // The event of the topology shares the descriptions of servers with this one.
+            EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. }) => {
+                return new.received_bytes();
             }
             EventKind::Command(CommandEvent::Failed { failure, .. })
             | EventKind::Sdam(SdamEvent::HeartbeatFailed { failure, .. })

@@ -88,7 +88,7 @@ async fn query<'a, R: Runtime>(
     let limit = services
         .resolvers
         .limit
-        .map_or(HOST_LIMIT, |limit| limit * 3 / 4);
+        .map_or(HOST_LIMIT, |limit| limit / 4 * 3);
     let mut lookups = [RecordKind::Aaaa, RecordKind::A].map(|kind| {
         let query = DnsQuery::new(host, kind);
         let lookup: AddressLookup<'a> = Box::pin(async move {
@@ -229,12 +229,15 @@ async fn ask_application<R: Runtime>(
     let mut end = pin!(runtime.sleep(limit));
     poll_fn(|context| {
         if let Poll::Ready(result) = call.poll(context) {
-            return Poll::Ready(result.unwrap_or_else(|| {
-                let message = format!(
-                    "the lookup of {query} failed: the resolver of the application panicked"
-                );
-                Err(failure(DnsFailure::Refused, message))
-            }));
+            return Poll::Ready(match result {
+                Some(result) => result.map_err(|error| plain(error, query)),
+                None => {
+                    let message = format!(
+                        "the lookup of {query} failed: the resolver of the application panicked"
+                    );
+                    Err(failure(DnsFailure::Refused, message))
+                }
+            });
         }
         end.as_mut().poll(context).map(|()| {
             let message = format!(
@@ -246,6 +249,21 @@ async fn ask_application<R: Runtime>(
         })
     })
     .await
+}
+
+/// Returns an error of the application's resolver without values of the application, which the core
+/// would drop while the client is locked.
+fn plain(error: Error, query: &DnsQuery) -> Error {
+    match error.kind() {
+        ErrorKind::DnsResolve {
+            failure: fault,
+            message,
+        } => failure(*fault, message.clone()),
+        _ => {
+            let message = format!("the lookup of {query} failed: {error}");
+            failure(DnsFailure::Refused, message)
+        }
+    }
 }
 
 fn failure(failure: DnsFailure, message: String) -> Error {

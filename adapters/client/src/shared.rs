@@ -150,6 +150,11 @@ impl<R: Runtime> Shared<R> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if the core has panicked, so that its state is unknown.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.inner.is_poisoned()
+    }
+
     /// Gives the core one input and carries out its actions.
     #[cfg_attr(feature = "__lock-times", track_caller)]
     pub(crate) fn with<T>(

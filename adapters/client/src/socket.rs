@@ -24,6 +24,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
+    thread,
 };
 
 /// The size of the read buffer in bytes. Replies to monitors and handshakes are usually smaller.
@@ -32,6 +33,29 @@ const READ_BYTES: usize = 4096;
 /// The maximum number of reads in one poll, so that other tasks run however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
+/// Reports a socket whose task panics, for example in the stream of the runtime. The core would
+/// wait for that socket for ever.
+struct PanicWatch<R: Runtime> {
+    shared: Arc<Shared<R>>,
+    id: SocketId,
+}
+
+impl<R: Runtime> Drop for PanicWatch<R> {
+    fn drop(&mut self) {
+        if !thread::panicking() || self.shared.has_panicked() {
+            return;
+        }
+        self.shared.with(|inner, now| {
+            if let Some(address) = inner.core.address_of(self.id).cloned() {
+                let error = Error::network(NetworkFault::Other, "the task of the socket panicked");
+                let error = error.with_server(&address);
+                inner.core.handle_failed(now, self.id, error);
+            }
+            inner.forget(self.id);
+        });
+    }
+}
+
 /// Dials the socket, then transfers bytes until the socket is closed or parked.
 pub(crate) async fn run<R: Runtime>(
     shared: Arc<Shared<R>>,
@@ -39,6 +63,10 @@ pub(crate) async fn run<R: Runtime>(
     address: Address,
     signal: Arc<Signal>,
 ) {
+    let _watch = PanicWatch {
+        shared: shared.clone(),
+        id,
+    };
     let stream = {
         let services = Services::of(&shared);
         let mut dial = pin!(dial(&services, &address));
@@ -80,6 +108,10 @@ pub(crate) async fn pump<R: Runtime>(
     stream: R::Stream,
     signal: Arc<Signal>,
 ) {
+    let _watch = PanicWatch {
+        shared: shared.clone(),
+        id,
+    };
     let mut pump = Pump {
         shared: &shared,
         id,

@@ -140,7 +140,10 @@ impl ExplicitSession {
             is_causal: options.causal_consistency.unwrap_or(!is_snapshot),
             is_snapshot,
             snapshot_time: options.snapshot_time,
-            default_transaction: options.default_transaction_options.clone(),
+            default_transaction: options
+                .default_transaction_options
+                .as_ref()
+                .map(TransactionOptions::kept),
             default_timeout: options.default_timeout,
             ..Self::default()
         }

@@ -68,8 +68,12 @@ impl Request {
         }
     }
 
-    /// Fails if the server is too old for the command, or takes no document of its size.
+    /// Fails if the server is too old for the command, or takes no document of its size, or if the
+    /// read preference cannot be sent.
     pub(super) fn check_server(&self, facts: &ConnectionFacts) -> Result<(), Error> {
+        if let Some(preference) = &self.read_preference {
+            preference.check_tags()?;
+        }
         let is_old = facts.max_wire_version < WIRE_VERSION_4_4;
         if let Some(what) = self.needs_4_4.filter(|_| is_old) {
             let message = format!("{what} needs a server from 4.4 on; leave it out");

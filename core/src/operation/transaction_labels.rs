@@ -15,7 +15,7 @@ pub(crate) fn label_in_transaction(request: &Request, error: Error) -> Error {
         Some(TransactionStep::Statement) if has_no_reply(&error) => {
             error.with_label(Label::TransientTransactionError)
         }
-        Some(TransactionStep::Commit) if leaves_commit_unknown(&error) => {
+        Some(TransactionStep::Commit) if leaves_commit_unknown(request, &error) => {
             error.with_label(Label::UnknownTransactionCommitResult)
         }
         _ => error,
@@ -28,7 +28,17 @@ fn has_no_reply(error: &Error) -> bool {
     error.is_network() || error.is_server_selection()
 }
 
-fn leaves_commit_unknown(error: &Error) -> bool {
+/// True if the commit may have taken effect: also if a part of it was sent, and the error is no
+/// answer of a server, for example because the reply was malformed.
+fn leaves_commit_unknown(request: &Request, error: &Error) -> bool {
+    let is_sent = request
+        .transaction
+        .as_ref()
+        .is_some_and(|part| part.is_sent);
+    let is_answer = matches!(
+        error.kind(),
+        ErrorKind::Command(_) | ErrorKind::InsertMany(_)
+    );
     let is_of_concern = match error.kind() {
         ErrorKind::InsertMany(fault) => {
             let concern = fault.write_concern_error.as_ref();
@@ -37,6 +47,7 @@ fn leaves_commit_unknown(error: &Error) -> bool {
         _ => false,
     };
     is_of_concern
+        || is_sent && !is_answer
         || has_no_reply(error)
         || error.has_label(&Label::RetryableWriteError)
         || error.is_deadline()
@@ -116,6 +127,26 @@ mod tests {
             for step in [TransactionStep::Statement, TransactionStep::Abort] {
                 assert!(!is_labelled(step, &error, &unknown), "{step:?} {error:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_sent_commit_without_an_answer_has_an_unknown_outcome() {
+        let command = Command::new("x", "admin", CommandKind::RetryableWrite);
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        let refusal = crate::error::CommandError::from_reply(&rawdoc! { "ok": 0, "code": 13 });
+        for (error, is_sent, expected) in [
+            (Error::protocol("the reply is not valid BSON"), true, true),
+            (Error::protocol("the reply is not valid BSON"), false, false),
+            (Error::new(ErrorKind::Command(refusal)), true, false),
+            (concern(100), true, false),
+        ] {
+            let mut part = InTransaction::new(TransactionStep::Commit);
+            part.is_sent = is_sent;
+            operation.request.transaction = Some(part);
+            let error = label_in_transaction(&operation.request, error);
+            let is_unknown = error.has_label(&Label::UnknownTransactionCommitResult);
+            assert_eq!(is_unknown, expected, "{error:?}");
         }
     }
 

@@ -79,6 +79,16 @@ impl TransactionOptions {
         TransactionOptionsBuilder::default()
     }
 
+    /// Returns a copy to be kept by the core: without the function of the application, which a
+    /// transaction refuses. The core would drop the function while the client is locked.
+    pub(crate) fn kept(&self) -> Self {
+        let criteria = self.selection_criteria.clone();
+        Self {
+            selection_criteria: criteria.map(without_function),
+            ..self.clone()
+        }
+    }
+
     /// Returns these options, with those of the session and then those of the client in place of
     /// options that are not set. Fails if the write concern is then unacknowledged.
     pub(crate) fn resolved(
@@ -105,7 +115,8 @@ impl TransactionOptions {
                 self.selection_criteria.as_ref(),
                 of_session.and_then(|options| options.selection_criteria.as_ref()),
                 of_client.selection_criteria(),
-            ]),
+            ])
+            .map(without_function),
             max_commit_time: first([
                 self.max_commit_time.as_ref(),
                 of_session.and_then(|options| options.max_commit_time.as_ref()),
@@ -121,4 +132,9 @@ impl TransactionOptions {
             None => Ok(resolved),
         }
     }
+}
+
+/// Returns the read preference that servers get with these criteria.
+fn without_function(criteria: SelectionCriteria) -> SelectionCriteria {
+    criteria.read_preference().clone().into()
 }

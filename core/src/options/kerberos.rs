@@ -33,7 +33,8 @@ pub trait Kerberos: Send + Sync {
 /// The security context of one connection, which a [`Kerberos`] library makes.
 ///
 /// The context must require mutual authentication and the protection of integrity. All functions
-/// may block, but dropping a context must neither block nor panic.
+/// may block, but dropping a context must neither block nor panic nor use the client, because the
+/// client is locked then.
 pub trait SecurityContext: Send {
     /// Continues the context with a token of the service; `None` for the first step. Returns the
     /// next token for the service, or `None` if there is none.

@@ -227,6 +227,18 @@ impl ReadPreference {
         }
     }
 
+    /// Fails if the name of a tag contains a NUL character, which a name in BSON cannot.
+    pub(crate) fn check_tags(&self) -> Result<(), Error> {
+        let mut names = self.tag_sets().iter().flat_map(|set| set.keys());
+        match names.find(|name| name.contains('\0')) {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid_option(
+                "readPreferenceTags",
+                format!("the tag name {name:?} contains a NUL character"),
+            )),
+        }
+    }
+
     /// Limits the choice to members with certain tags. The tags of the primary count only with mode
     /// nearest. The first tag set that matches a candidate decides, and an empty tag set matches
     /// every member ([SEL-21]).

@@ -77,6 +77,10 @@ pub(super) fn integer(text: &str, min: i64, max: i64) -> Result<i64, Refusal> {
 pub(super) fn key_values(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     text.split(',')
         .map(|pair| match pair.split_once(':') {
+            // The keys become names of fields.
+            Some((key, _)) if key.contains('\0') => {
+                Refusal::ignore("a key contains a NUL character")
+            }
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
             _ => Refusal::ignore("it takes key:value pairs with commas between them"),
         })

@@ -8,6 +8,7 @@
 //! command that runs the tests again with the same seed.
 
 mod adaptive;
+mod application_code;
 mod authentication;
 mod backpressure;
 mod balanced;

@@ -431,7 +431,7 @@ impl Client {
                     .wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
-            // The end of a transaction can run on another connection, for whatever reason the one of
+            // The end of a transaction can run on another connection, for whatever reason that of
             // the transaction cannot be used.
             PinCheckOut::Refused(error) if operation.request.ends_transaction() => {
                 let message = "the connection of the transaction cannot be used";

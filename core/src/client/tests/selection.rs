@@ -469,3 +469,21 @@ fn a_failed_selection_says_how_long_it_waited_and_whether_the_network_failed() {
         );
     }
 }
+
+#[test]
+fn a_tag_name_that_bson_does_not_permit_is_refused() {
+    // Its rest would be sent as further elements of the command.
+    let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
+    let tags = [("a\0\u{1}".to_owned(), "ny".to_owned())].into();
+    let nearest = crate::options::ReadMode::Nearest;
+    let preference = crate::options::ReadPreference::new(nearest).with_tag_sets(vec![tags]);
+    let mut command = find();
+    command.set_criteria(&preference.expect("a mode with tags").into());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    let Progress::Exchange(mut exchange) = world.client.start(world.now, command) else {
+        panic!("the connection is idle");
+    };
+    let error = exchange.begin(world.now).expect_err("it cannot be sent");
+    assert!(error.to_string().contains("NUL"), "{error}");
+    assert!(exchange.output().is_empty());
+}

@@ -4,8 +4,12 @@ use super::{
     transactions::{Play, none},
     *,
 };
-use crate::error::Label;
-use std::time::Duration;
+use crate::{
+    error::Label,
+    operation::{SessionOptions, TransactionOptions, crud::Defaults},
+    options::SelectionCriteria,
+};
+use std::{sync::Arc, time::Duration};
 
 #[test]
 fn a_commit_whose_retries_meet_an_overloaded_server_has_an_unknown_result() {
@@ -62,4 +66,47 @@ fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
         error.has_label(&Label::UnknownTransactionCommitResult),
         "{error}"
     );
+}
+
+#[test]
+fn a_commit_whose_reply_is_malformed_has_an_unknown_result() {
+    let mut play = Play::of(&none());
+    play.run(insert());
+    let commit = play.commit();
+    let commit = commit
+        .expect("it is permitted")
+        .expect("something was sent");
+    let mut exchange = play.world.begin_exchange(commit);
+    exchange.sent(exchange.output().len());
+    let malformed = Error::protocol("the reply is not valid BSON");
+    let after = play.world.check_in(exchange, Outcome::Failed(malformed));
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("the reply says nothing: {after:?}");
+    };
+    assert!(
+        error.has_label(&Label::UnknownTransactionCommitResult),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_core_keeps_no_function_of_the_application_for_transactions() {
+    // A function that is kept would be dropped while the client is locked.
+    let function: crate::options::Predicate = Arc::new(|_| true);
+    let options = TransactionOptions::builder()
+        .selection_criteria(SelectionCriteria::Predicate(function.clone()))
+        .build();
+    let mut world = World::new("mongodb://a/?replicaSet=rs", primary());
+    let of_session = SessionOptions::builder()
+        .default_transaction_options(options.clone())
+        .build();
+    let session = world.client.start_session(world.now, &of_session);
+    let session = session.expect("the client is open").id;
+    let started =
+        world
+            .client
+            .start_transaction(world.now, session, &options, &Defaults::default());
+    started.expect("no transaction is in progress");
+    drop((options, of_session));
+    assert_eq!(Arc::strong_count(&function), 1);
 }
