@@ -26,8 +26,8 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 ///
 /// `slack` returns the time by which an operation that ended at this time may exceed its deadline.
 /// The absence of the caller (`Polling::absence`) is added to the deadline, because an operation
-/// can end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a
-/// client that may fail because of faults before healing.
+/// can end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`)
+/// of a client that may fail because of faults before healing.
 pub fn check_history(
     history: &History,
     slack: impl Fn(&Entry, Instant) -> Duration,
