@@ -1,6 +1,11 @@
 //! The conformance suite. It runs whole on the simulated runtime, in virtual time, and on two
 //! runtimes with real sockets: tokio with several threads, and the blocking runtime, whose executor
 //! is our own. The other runtimes run the tests that depend most on a runtime.
+//!
+//! The tests of authentication are in the same program, because they build a server the first time,
+//! and the suite waits most of its time.
+
+mod authentication;
 
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
