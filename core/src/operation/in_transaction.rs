@@ -28,6 +28,8 @@ pub(crate) struct InTransaction {
     pub(crate) read_concern: Option<ReadConcern>,
     /// True once bytes of the command were sent, or can have been.
     pub(crate) is_sent: bool,
+    /// As `is_sent`, since the place of the transaction was decided.
+    pub(crate) is_sent_there: bool,
     /// True if this attempt has decided the place of the transaction.
     pub(crate) decides_place: bool,
 }
@@ -39,6 +41,7 @@ impl InTransaction {
             starts: false,
             read_concern: None,
             is_sent: false,
+            is_sent_there: false,
             decides_place: false,
         })
     }
@@ -66,7 +69,9 @@ impl Exchange {
     pub(crate) fn note_in_transaction(&mut self, remains: &Remains) {
         let has_reply = self.operation.exchange.assessment.is_some();
         if let Some(part) = &mut self.operation.request.transaction {
-            part.is_sent |= has_reply || !matches!(remains, Remains::Nothing);
+            let is_sent = has_reply || !matches!(remains, Remains::Nothing);
+            part.is_sent |= is_sent;
+            part.is_sent_there |= is_sent;
         }
     }
 }

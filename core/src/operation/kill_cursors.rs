@@ -27,7 +27,8 @@ impl Request {
     /// load balancer, only the connection that opened a cursor reaches it, and that one is not
     /// pinned.
     pub(crate) fn may_leave_cursor(&self, facts: &ConnectionFacts) -> bool {
-        self.kind != CommandKind::CursorFollowUp && facts.service.is_none()
+        let is_follow_up = self.kind == CommandKind::CursorFollowUp || self.name() == "getMore";
+        !is_follow_up && facts.service.is_none()
     }
 }
 

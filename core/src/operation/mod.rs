@@ -143,8 +143,19 @@ pub(crate) struct SelectionState {
     /// The answer of the application's server selector for the next selection; `None` if there is
     /// no answer.
     pub(crate) answer: Option<SelectorAnswer>,
+    /// True if the server selector kept none of the servers that need not be avoided, so that it is
+    /// asked about all.
+    pub(crate) asks_about_avoided: bool,
     /// The server selection events that were published for the operation.
     pub(crate) events: SelectionEvents,
+}
+
+impl SelectionState {
+    /// Prepares for the selection of another attempt.
+    pub(crate) const fn begin_again(&mut self) {
+        self.began = None;
+        self.asks_about_avoided = false;
+    }
 }
 
 /// The server selection events that were published for an operation.

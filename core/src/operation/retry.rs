@@ -172,7 +172,7 @@ impl RetryPolicy {
         }
         let kept = operation.retry.kept_error.take();
         operation.retry.kept_error = Some(error_to_raise(&operation, kept, last));
-        operation.selection.began = None;
+        operation.selection.begin_again();
         match until {
             Some(until) => AfterFailure::RetryAt(operation, until),
             None => AfterFailure::RetryNow(operation),
@@ -204,7 +204,8 @@ impl RetryPolicy {
         facts: Option<&ConnectionFacts>,
     ) -> Error {
         let error = self.label_retryable(operation, error, facts);
-        reworded(operation, label_in_transaction(&operation.request, error))
+        let error = label_in_transaction(&operation.request, error, facts.is_some());
+        reworded(operation, error)
     }
 
     /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16).
@@ -442,10 +443,10 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: LastError) -
 }
 
 /// True if the error of a read, a `getMore` or a `killCursors` comes from a server or the network,
-/// or is the interruption of a connection in use (RR-19). That of any other command must also end
-/// an exchange and lack the label `NoWritesPerformed` (RW-26). So the server that refuses the
-/// handshake of a new connection does not hide how the attempt before ended. A `run_command` counts
-/// as a write (BP-11).
+/// or is the interruption of a connection in use (RR-19). The error of any other command must also
+/// end an exchange and lack the label `NoWritesPerformed` (RW-26): for a write, a server that
+/// refuses the handshake of a new connection does not hide how the attempt before ended. A
+/// `run_command` counts as a write (BP-11).
 fn proves_attempt(kind: CommandKind, error: &Error, had_exchange: bool) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(

@@ -9,13 +9,16 @@ const INVALID_WRITE_CONCERN: [i32; 2] = [100, 79];
 
 /// Adds `TransientTransactionError` to an error without a reply, after which the whole transaction
 /// can be retried, and `UnknownTransactionCommitResult` to an error of a commit that may have taken
-/// effect (Transactions Specification, *Error Labels*).
-pub(crate) fn label_in_transaction(request: &Request, error: Error) -> Error {
+/// effect (Transactions Specification, *Error Labels*). `had_exchange` is true if the attempt that
+/// failed had an exchange.
+pub(crate) fn label_in_transaction(request: &Request, error: Error, had_exchange: bool) -> Error {
     match request.transaction_step() {
         Some(TransactionStep::Statement) if has_no_reply(&error) => {
             error.with_label(Label::TransientTransactionError)
         }
-        Some(TransactionStep::Commit) if leaves_commit_unknown(request, &error) => {
+        Some(TransactionStep::Commit)
+            if leaves_commit_unknown(&error) || had_exchange && is_unanswered(request, &error) =>
+        {
             error.with_label(Label::UnknownTransactionCommitResult)
         }
         _ => error,
@@ -28,9 +31,9 @@ fn has_no_reply(error: &Error) -> bool {
     error.is_network() || error.is_server_selection()
 }
 
-/// True if the commit may have taken effect: also if a part of it was sent, and the error is no
-/// answer of a server, for example because the reply was malformed.
-fn leaves_commit_unknown(request: &Request, error: &Error) -> bool {
+/// True if a part of the command was sent, and the error is no answer of a server, for example
+/// because the reply was malformed.
+fn is_unanswered(request: &Request, error: &Error) -> bool {
     let is_sent = request
         .transaction
         .as_ref()
@@ -39,6 +42,10 @@ fn leaves_commit_unknown(request: &Request, error: &Error) -> bool {
         error.kind(),
         ErrorKind::Command(_) | ErrorKind::InsertMany(_)
     );
+    is_sent && !is_answer
+}
+
+fn leaves_commit_unknown(error: &Error) -> bool {
     let is_of_concern = match error.kind() {
         ErrorKind::InsertMany(fault) => {
             let concern = fault.write_concern_error.as_ref();
@@ -47,7 +54,6 @@ fn leaves_commit_unknown(request: &Request, error: &Error) -> bool {
         _ => false,
     };
     is_of_concern
-        || is_sent && !is_answer
         || has_no_reply(error)
         || error.has_label(&Label::RetryableWriteError)
         || error.is_deadline()
@@ -97,7 +103,7 @@ mod tests {
         let command = Command::new("x", "admin", CommandKind::RetryableWrite);
         let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
         operation.request.transaction = Some(InTransaction::new(step));
-        label_in_transaction(&operation.request, error.clone()).has_label(label)
+        label_in_transaction(&operation.request, error.clone(), true).has_label(label)
     }
 
     #[test]
@@ -135,16 +141,19 @@ mod tests {
         let command = Command::new("x", "admin", CommandKind::RetryableWrite);
         let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
         let refusal = crate::error::CommandError::from_reply(&rawdoc! { "ok": 0, "code": 13 });
-        for (error, is_sent, expected) in [
-            (Error::protocol("the reply is not valid BSON"), true, true),
-            (Error::protocol("the reply is not valid BSON"), false, false),
-            (Error::new(ErrorKind::Command(refusal)), true, false),
-            (concern(100), true, false),
+        let malformed = || Error::protocol("the reply is not valid BSON");
+        for (error, is_sent, had_exchange, expected) in [
+            (malformed(), true, true, true),
+            (malformed(), false, true, false),
+            // An earlier attempt was sent, and this one was not.
+            (malformed(), true, false, false),
+            (Error::new(ErrorKind::Command(refusal)), true, true, false),
+            (concern(100), true, true, false),
         ] {
             let mut part = InTransaction::new(TransactionStep::Commit);
             part.is_sent = is_sent;
             operation.request.transaction = Some(part);
-            let error = label_in_transaction(&operation.request, error);
+            let error = label_in_transaction(&operation.request, error, had_exchange);
             let is_unknown = error.has_label(&Label::UnknownTransactionCommitResult);
             assert_eq!(is_unknown, expected, "{error:?}");
         }
@@ -166,7 +175,7 @@ mod tests {
         operation.retry.kept_error = Some(overloaded.clone());
         assert!(!labelled(&operation, &overloaded), "none had an effect");
         let reset = Error::network(NetworkFault::Reset, "reset");
-        operation.retry.kept_error = Some(label_in_transaction(&operation.request, reset));
+        operation.retry.kept_error = Some(label_in_transaction(&operation.request, reset, true));
         assert!(labelled(&operation, &overloaded));
         assert!(
             !labelled(&operation, &Error::argument("refused")),

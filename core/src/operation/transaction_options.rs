@@ -79,8 +79,8 @@ impl TransactionOptions {
         TransactionOptionsBuilder::default()
     }
 
-    /// Returns a copy to be kept by the core: without the function of the application, which a
-    /// transaction refuses. The core would drop the function while the client is locked.
+    /// Returns a copy to be kept by the core: without the function of the application, with which
+    /// no read in a transaction runs. The core would drop the function while the client is locked.
     pub(crate) fn kept(&self) -> Self {
         let criteria = self.selection_criteria.clone();
         Self {

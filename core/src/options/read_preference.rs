@@ -243,7 +243,8 @@ impl ReadPreference {
     /// nearest. The first tag set that matches a candidate decides, and an empty tag set matches
     /// every member ([SEL-21]).
     ///
-    /// Fails with mode primary if a tag set is not empty ([SEL-14]).
+    /// Fails with mode primary if a tag set is not empty ([SEL-14]), and if a tag name contains a
+    /// NUL character. For tag sets of [`ReadPreferenceOptions`], the operation fails instead.
     ///
     /// [SEL-21]: crate::requirements::server_selection#SEL-21
     /// [SEL-14]: crate::requirements::server_selection#SEL-14
@@ -258,6 +259,7 @@ impl ReadPreference {
             }
             None => {}
         }
+        self.check_tags()?;
         Ok(self)
     }
 

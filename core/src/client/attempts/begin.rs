@@ -13,7 +13,7 @@ use crate::{
         pins::{PinCheckOut, PinRequest},
     },
     description::ServerId,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind},
     event::EventKind,
     operation::{Command, Lease, Operation, OperationId, PinId, Span},
     pool::{CheckOut, CheckOutId},
@@ -357,6 +357,7 @@ impl Client {
         // The next selection asks the server selector again, because the servers can have changed
         // by then.
         operation.selection.answer = None;
+        operation.selection.asks_about_avoided = false;
         operation.retry.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
             Some(scanning) if !self.seeds.list.is_unresolved() => {
@@ -431,12 +432,9 @@ impl Client {
                     .wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
-            // The end of a transaction can run on another connection, for whatever reason that of
-            // the transaction cannot be used.
-            PinCheckOut::Refused(error) if operation.request.ends_transaction() => {
-                let message = "the connection of the transaction cannot be used";
-                let lost = Error::network(NetworkFault::Other, message).with_cause(error);
-                Attempt::Ended(operation, End::Failed(lost, None))
+            PinCheckOut::Refused(_) if operation.request.ends_transaction() => {
+                self.leave_broken_place(&mut operation);
+                Attempt::Ended(operation, End::NotBegun)
             }
             PinCheckOut::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
         }

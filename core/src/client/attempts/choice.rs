@@ -201,8 +201,9 @@ impl Choice {
         let criteria = criteria(operation, &self.preferences);
         let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
-        let avoided = &operation.retry.deprioritized;
-        if let Some(answer) = operation.selection.answer.take() {
+        let given = operation.selection.answer.take();
+        let avoided = avoided_by_selector(operation);
+        if let Some(answer) = given {
             let id = |address: &Address| topology.server_id(address);
             let found =
                 selector.select_from_answer(description, id, &criteria, avoided, &answer)?;
@@ -210,12 +211,10 @@ impl Choice {
             if found.is_some() || is_current && avoided.is_empty() {
                 return Ok(found.into());
             }
-            if is_current {
-                // The selector kept none of the other servers (SEL-42).
-                operation.retry.deprioritized.clear();
-            }
+            // The servers to be avoided are used if no other one suits (SEL-42).
+            operation.selection.asks_about_avoided = is_current;
         }
-        let avoided = &operation.retry.deprioritized;
+        let avoided = avoided_by_selector(operation);
         let own = operation.request.narrowing.as_ref();
         let question = selector.question(version, description, &criteria, avoided, own)?;
         Ok(question.map_or(Selected::NoServer, Selected::Ask))
@@ -389,6 +388,14 @@ fn emit(now: Instant, event: SelectionEvent, out: &mut Outbox) {
 
 /// Returns the error of a selection without its list of servers, because the event has the topology
 /// description in a field of its own (SEL-63).
+/// Returns the servers about which the server selector of the application is not asked.
+fn avoided_by_selector(operation: &Operation) -> &[Address] {
+    match operation.selection.asks_about_avoided {
+        true => &[],
+        false => &operation.retry.deprioritized,
+    }
+}
+
 fn without_topology(error: &Error) -> Error {
     let ErrorKind::ServerSelection { cause, .. } = error.kind() else {
         return error.clone();

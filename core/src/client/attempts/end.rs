@@ -216,7 +216,7 @@ impl Client {
             End::Final(error) => Err(error),
             End::Stopped(error) => {
                 let error = with_wait(now, &operation, error);
-                let error = label_in_transaction(&operation.request, error);
+                let error = label_in_transaction(&operation.request, error, false);
                 label = transaction_label(&operation.request, &error);
                 self.unpin_transaction(&mut operation, &error);
                 self.emit_selection_failed(now, &mut operation, &error);
@@ -229,7 +229,7 @@ impl Client {
             End::NotBegun if self.life.is_closed() => Err(self.life.error()),
             End::NotBegun => {
                 operation.retry.attempts = operation.retry.attempts.saturating_sub(1);
-                operation.selection.began = None;
+                operation.selection.begin_again();
                 operation.retry.has_authenticated_again = false;
                 return Next::Again(operation);
             }

@@ -285,7 +285,7 @@ impl Client {
     pub(super) fn forget_place(&mut self, operation: &mut Operation) {
         let request = &mut operation.request;
         match &mut request.transaction {
-            Some(part) if part.decides_place && !part.is_sent => part.decides_place = false,
+            Some(part) if part.decides_place && !part.is_sent_there => part.decides_place = false,
             _ => return,
         }
         operation.exchange.pinned.clear();
@@ -329,20 +329,44 @@ impl Client {
             }
             None => None,
         };
-        // A statement that is retried leaves the connection with its transaction. That of a cursor
-        // keeps the connection of its cursor.
+        // If the statement is retried, it decides the place again. A `getMore` keeps the pin of its
+        // cursor.
         if let Some(Place { pin: Some(pin), .. }) = &place
             && request.pinned() == Some(pin.0.id)
         {
             request.pin = None;
-        }
-        if is_over && request.ends_transaction() {
-            request.target = None;
-            if let Some(PinUse::Last(pin)) = request.pin.take() {
-                self.release_pin(pin);
+            if let Some(part) = &mut request.transaction {
+                part.is_sent_there = false;
             }
         }
+        match is_over && request.ends_transaction() {
+            true => self.move_end(operation, place),
+            false => self.give_up(place),
+        }
+    }
+
+    /// Lets the end of a transaction run elsewhere than at its place, which the transaction has
+    /// left.
+    fn move_end(&mut self, operation: &mut Operation, place: Option<Place>) {
+        let request = &mut operation.request;
+        request.target = None;
+        if let Some(PinUse::Last(pin)) = request.pin.take() {
+            self.release_pin(pin);
+        }
         self.give_up(place);
+    }
+
+    /// Lets the end of a transaction run on another connection, because that of the transaction
+    /// cannot be used.
+    pub(super) fn leave_broken_place(&mut self, operation: &mut Operation) {
+        let request = &operation.request;
+        let state = request
+            .session
+            .and_then(|id| self.attempts.explicit.get_mut(&id));
+        let place = state
+            .zip(request.txn_number)
+            .and_then(|(state, number)| state.transaction.take_place(number));
+        self.move_end(operation, place);
     }
 
     /// Notes in the session that a command of its transaction has ended. A commit of which the

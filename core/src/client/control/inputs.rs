@@ -41,6 +41,13 @@ impl Client {
         self.connections.address_of(id)
     }
 
+    /// True for a host that only a server has named that is not the primary, and of which no server
+    /// has answered. Work for such hosts has fewer turns ([`dial::Turns`](crate::dial::Turns)).
+    #[must_use]
+    pub fn is_stranger(&self, host: &str) -> bool {
+        self.topology.is_stranger(host)
+    }
+
     fn socket_use(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,

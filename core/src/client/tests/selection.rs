@@ -476,9 +476,13 @@ fn a_tag_name_that_bson_does_not_permit_is_refused() {
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
     let tags = [("a\0\u{1}".to_owned(), "ny".to_owned())].into();
     let nearest = crate::options::ReadMode::Nearest;
-    let preference = crate::options::ReadPreference::new(nearest).with_tag_sets(vec![tags]);
+    let sets: Vec<crate::description::Tags> = vec![tags];
+    let refused = crate::options::ReadPreference::new(nearest).with_tag_sets(sets.clone());
+    assert!(refused.is_err());
+    let options = crate::options::ReadPreferenceOptions::builder().tag_sets(sets);
+    let preference = crate::options::ReadPreference::nearest(options.build());
     let mut command = find();
-    command.set_criteria(&preference.expect("a mode with tags").into());
+    command.set_criteria(&preference.into());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     let Progress::Exchange(mut exchange) = world.client.start(world.now, command) else {
         panic!("the connection is idle");

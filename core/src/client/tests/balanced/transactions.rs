@@ -383,6 +383,14 @@ fn an_abort_does_not_wait_behind_such_a_command_either() {
     assert_ne!(exchange.socket(), kill.socket());
 }
 
+/// Returns the reply of an overloaded server that has ended the transaction.
+fn busy() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 0, "code": 462, "errmsg": "busy",
+        "errorLabels": ["SystemOverloadedError", "RetryableError", "TransientTransactionError"],
+    }
+}
+
 #[test]
 fn the_retry_of_a_statement_whose_transaction_left_its_connection_uses_another() {
     // The label `TransientTransactionError` unpins the transaction (LB-40), and the labels of an
@@ -390,15 +398,7 @@ fn the_retry_of_a_statement_whose_transaction_left_its_connection_uses_another()
     let mut session = Session::new();
     let command = session.command(Step::Operation);
     let mut exchange = session.world.begin_exchange(command);
-    World::answer(
-        &mut exchange,
-        &rawdoc! {
-            "ok": 0, "code": 462, "errmsg": "busy",
-            "errorLabels": [
-                "SystemOverloadedError", "RetryableError", "TransientTransactionError",
-            ],
-        },
-    );
+    World::answer(&mut exchange, &busy());
     let after = session.world.check_in(exchange, Outcome::Completed);
     let AfterExchange::Again(start) = after else {
         panic!("it is tried again: {after:?}");
@@ -422,9 +422,44 @@ fn the_end_of_a_transaction_is_sent_although_its_connection_cannot_be_used() {
         let broken = crate::client::pins::broken(None);
         session.world.client.pins.interrupt(socket, broken);
         let command = session.command(step);
-        let mut exchange = session.world.begin_exchange(command);
+        let exchange = session.world.begin_exchange(command);
+        // Nothing was sent before, so this is the first attempt.
+        assert!(World::request(&exchange).get("writeConcern").is_none());
+        let AfterExchange::Again(start) = session.world.check_in(exchange, reset()) else {
+            panic!("{step:?} is tried again");
+        };
+        let mut exchange = session.world.exchange_of(start);
         World::answer(&mut exchange, &rawdoc! { "ok": 1 });
         let after = session.world.check_in(exchange, Outcome::Completed);
         assert!(matches!(after, AfterExchange::Done(Ok(()))), "{step:?}");
     }
+}
+
+#[test]
+fn the_retry_of_a_statement_uses_a_third_connection_if_the_second_one_is_closed() {
+    // A connection that was closed while it was idle is no attempt, also not of a retry.
+    let mut session = Session::new();
+    let world = &mut session.world;
+    for mut exchange in [world.begin_exchange(ping()), world.begin_exchange(ping())] {
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
+    }
+    let command = session.command(Step::Operation);
+    let world = &mut session.world;
+    let mut exchange = world.begin_exchange(command);
+    World::answer(&mut exchange, &busy());
+    let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(exchange, Outcome::Completed)
+    else {
+        panic!("it backs off");
+    };
+    world.wait(std::time::Duration::from_secs(2));
+    let Progress::Exchange(exchange) = world.client.resume(world.now, id) else {
+        panic!("a connection is idle");
+    };
+    let closed = Error::network(NetworkFault::Closed, "closed");
+    let next = world.client.refuse(world.now, exchange, closed);
+    let mut exchange = world.exchange_of(next);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
 }

@@ -60,7 +60,7 @@ fn a_retry_without_time_for_a_round_trip_fails_with_a_timeout() {
 }
 
 #[test]
-fn a_failed_handshake_of_a_retry_hides_the_attempt_before_only_of_reads() {
+fn a_failed_handshake_of_a_retry_hides_the_earlier_error_of_reads_only() {
     // RW-26 asks for the proof of an attempt, RR-19 for any error of the server or the network.
     let refused_hello = failure(6);
     let reset = Error::network(NetworkFault::Reset, "reset");
