@@ -132,9 +132,14 @@ impl Limited {
         }
     }
 
-    /// Waits for a turn for a host.
-    pub(crate) async fn turn<N: Fn() -> Instant>(&self, now: N, host: &str) -> Turn<'_, N> {
-        let id = lock(&self.state).turns.request(now(), host);
+    /// Waits for a turn for a host. `is_stranger` is the standing of the host in the core.
+    pub(crate) async fn turn<N: Fn() -> Instant>(
+        &self,
+        now: N,
+        host: &str,
+        is_stranger: bool,
+    ) -> Turn<'_, N> {
+        let id = lock(&self.state).turns.request(now(), host, is_stranger);
         let turn = Turn {
             limited: self,
             id,
@@ -265,10 +270,11 @@ pub(crate) async fn resolve<R: Runtime>(
 
 async fn look_up<R: Runtime>(mut ticket: Ticket<R>) {
     let shared = ticket.shared.clone();
+    let is_stranger = shared.lock().core.is_stranger(&ticket.host);
     let mut turn = shared
         .hosts
         .lookups
-        .turn(|| shared.now(), &ticket.host)
+        .turn(|| shared.now(), &ticket.host, is_stranger)
         .await;
     if ticket.is_wanted() {
         ticket.result = shared.runtime.resolve(&ticket.host, 0).await;

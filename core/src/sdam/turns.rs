@@ -10,7 +10,11 @@
 //! take turns as well, so that one of them cannot push the primary of another back.
 
 use super::{Sdam, effects::Effects, timers::Timer};
-use crate::{address::Address, description::ServerId, time::Instant};
+use crate::{
+    address::Address,
+    description::{ServerId, ServerType},
+    time::Instant,
+};
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound,
@@ -136,6 +140,23 @@ impl Effects {
 }
 
 impl Sdam {
+    /// True for a host that only a server has named that is not the primary, and of which no server
+    /// has answered.
+    #[must_use]
+    pub fn is_stranger(&self, host: &str) -> bool {
+        let description = self.description();
+        let mut of_host = description.servers.keys().filter(|a| a.host() == host);
+        let primary = description.servers.values();
+        let mut primary = primary.filter(|server| server.server_type == ServerType::RsPrimary);
+        let primary = primary.next();
+        let is_stranger = |address: &Address| {
+            let is_listed = primary.is_some_and(|server| server.members().any(|m| m == address));
+            let id = self.server_id(address);
+            !is_listed && id.is_some_and(|id| self.out.turns.is_stranger(id))
+        };
+        of_host.next().is_some_and(is_stranger) && of_host.all(is_stranger)
+    }
+
     /// Notes that a server answered, or that it left the topology. Its checks need no turn then.
     pub(super) fn leave_strangers(&mut self, now: Instant, id: ServerId) {
         self.out.end_turn(now, id);
