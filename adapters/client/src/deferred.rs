@@ -51,18 +51,19 @@ impl<R: Runtime> Shared<R> {
         for (socket, address, signal) in deferred.dials {
             let shared = self.clone();
             let mark = self.delivery.mark();
-            self.spawn(async move {
+            let task = async move {
                 let Self {
                     delivery, runtime, ..
                 } = &*shared;
                 let limit = || runtime.sleep(MAX_EVENT_DELAY);
                 delivery.wait_for(mark, limit).await;
                 socket::run(shared, socket, address, signal).await;
-            });
+            };
+            self.spawn(socket::watched(self.clone(), socket, task));
         }
         for (socket, stream, signal) in deferred.reads {
             let task = socket::pump(self.clone(), socket, stream, signal);
-            self.spawn(task);
+            self.spawn(socket::watched(self.clone(), socket, task));
         }
         for signal in deferred.signals {
             signal.wake();

@@ -43,8 +43,8 @@ pub type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
 /// The maximum number of events that wait for listeners. Not configurable.
 pub const MAX_QUEUED_EVENTS: usize = 10_000;
 
-/// The maximum size in bytes of the commands and replies in events that wait for listeners. A
-/// single event can exceed it. Not configurable.
+/// The maximum size in bytes of the commands, replies, errors and server descriptions in events
+/// that wait for listeners. A single event can exceed it. Not configurable.
 pub const MAX_QUEUED_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The maximum time for which a new socket waits until listeners were called for earlier events

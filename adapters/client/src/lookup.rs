@@ -4,7 +4,7 @@ use crate::{
     HostResolver, Resolver, Runtime, hosts,
     resolver::Resolvers,
     shared::{Shared, since},
-    user_code::UserFuture,
+    user_code::{UserFuture, catch_panic},
 };
 use onionskin_core::{
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
@@ -67,7 +67,10 @@ pub(crate) async fn addresses<'a, R: Runtime>(
     }
     let now = || since(services.runtime, services.start);
     let mut turn = match services.shared {
-        Some(shared) => Some(shared.hosts.lookups.turn(now, host).await),
+        Some(shared) => {
+            let is_stranger = shared.lock().core.is_stranger(host);
+            Some(shared.hosts.lookups.turn(now, host, is_stranger).await)
+        }
         None => None,
     };
     let result = query(services, host, port).await;
@@ -260,7 +263,10 @@ fn plain(error: Error, query: &DnsQuery) -> Error {
             message,
         } => failure(*fault, message.clone()),
         _ => {
-            let message = format!("the lookup of {query} failed: {error}");
+            let mut message = format!("the lookup of {query} failed");
+            // Display and drop of the error can be code of the application.
+            catch_panic(|| message = format!("{message}: {error}"));
+            catch_panic(|| drop(error));
             failure(DnsFailure::Refused, message)
         }
     }

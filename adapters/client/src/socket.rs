@@ -7,6 +7,7 @@ use crate::{
     shared::{Shared, since},
     signal::{Signal, SocketCommands},
     system,
+    user_code::UserFuture,
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
@@ -24,7 +25,6 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
-    thread,
 };
 
 /// The size of the read buffer in bytes. Replies to monitors and handshakes are usually smaller.
@@ -33,27 +33,29 @@ const READ_BYTES: usize = 4096;
 /// The maximum number of reads in one poll, so that other tasks run however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
-/// Reports a socket whose task panics, for example in the stream of the runtime. The core would
-/// wait for that socket for ever.
-struct PanicWatch<R: Runtime> {
+/// Runs the task of a socket. If the task panics, for example in the runtime or its stream, the
+/// socket has failed. Otherwise a shutdown would wait for it, and the core would too if there is no
+/// `connectTimeoutMS`.
+pub(crate) async fn watched<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
-}
-
-impl<R: Runtime> Drop for PanicWatch<R> {
-    fn drop(&mut self) {
-        if !thread::panicking() || self.shared.has_panicked() {
-            return;
-        }
-        self.shared.with(|inner, now| {
-            if let Some(address) = inner.core.address_of(self.id).cloned() {
-                let error = Error::network(NetworkFault::Other, "the task of the socket panicked");
-                let error = error.with_server(&address);
-                inner.core.handle_failed(now, self.id, error);
-            }
-            inner.forget(self.id);
-        });
+    task: impl Future<Output = ()> + Send,
+) {
+    let mut task = UserFuture::new(|| Box::pin(task));
+    let end = poll_fn(|context| task.poll(context)).await;
+    drop(task);
+    if end.is_some() || shared.has_panicked() {
+        return;
     }
+    shared.with(|inner, now| {
+        if let Some(address) = inner.core.address_of(id).cloned() {
+            let error = Error::network(NetworkFault::Other, "the task of the socket panicked");
+            inner
+                .core
+                .handle_failed(now, id, error.with_server(&address));
+        }
+        inner.forget(id);
+    });
 }
 
 /// Dials the socket, then transfers bytes until the socket is closed or parked.
@@ -63,10 +65,6 @@ pub(crate) async fn run<R: Runtime>(
     address: Address,
     signal: Arc<Signal>,
 ) {
-    let _watch = PanicWatch {
-        shared: shared.clone(),
-        id,
-    };
     let stream = {
         let services = Services::of(&shared);
         let mut dial = pin!(dial(&services, &address));
@@ -108,10 +106,6 @@ pub(crate) async fn pump<R: Runtime>(
     stream: R::Stream,
     signal: Arc<Signal>,
 ) {
-    let _watch = PanicWatch {
-        shared: shared.clone(),
-        id,
-    };
     let mut pump = Pump {
         shared: &shared,
         id,
@@ -147,7 +141,11 @@ pub(crate) async fn dial<R: Runtime>(
         })?;
     let now = || since(runtime, services.start);
     let mut turn = match services.shared {
-        Some(shared) => Some(shared.hosts.dials.turn(now, &address.to_string()).await),
+        Some(shared) => {
+            let is_stranger = shared.lock().core.is_stranger(address.host());
+            let dials = &shared.hosts.dials;
+            Some(dials.turn(now, &address.to_string(), is_stranger).await)
+        }
         None => None,
     };
     let mut result = dial_addresses(services, addresses.known).await;

@@ -245,7 +245,7 @@ impl Conversation {
         }
         let error = self.error("the server refused authentication", Some(Box::new(fault)));
         // With the label `SystemOverloadedError` the pool is not cleared (AUTH-19).
-        let error = error.with_labels(&Labels::from_reply(reply));
+        let error = error.with_labels(&Labels::from_reply(reply).known());
         if code == Some(AUTHENTICATION_FAILED)
             && let Some(login) = &self.login
         {

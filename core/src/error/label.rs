@@ -2,6 +2,7 @@
 //! retried.
 
 use super::pick;
+use crate::text::printable;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// The name of [`Label::RetryableWriteError`].
@@ -125,16 +126,24 @@ impl Labels {
         }
     }
 
-    /// Returns the labels among the first 16 elements of an array. Elements other than strings, and
-    /// strings of more than 256 bytes, are ignored.
+    /// Returns the labels among the first 16 elements of an array. Elements other than strings,
+    /// strings of more than 256 bytes, and those with characters that cannot be printed, are
+    /// ignored.
     #[must_use]
     pub fn from_array(names: &bson::RawArray) -> Self {
         let names = names.into_iter().flatten().take(MAX_LABELS);
         names
             .filter_map(|name| name.as_str())
-            .filter(|name| name.len() <= MAX_LABEL_BYTES)
+            .filter(|name| name.len() <= MAX_LABEL_BYTES && printable(name) == *name)
             .map(Label::from_name)
             .collect()
+    }
+
+    /// Returns the labels that have a meaning to this driver. Others can be a secret that the
+    /// server has sent back.
+    pub(crate) fn known(mut self) -> Self {
+        self.0.retain(|label| !matches!(label, Label::Other(_)));
+        self
     }
 
     /// Adds `label`, if the set does not contain `label` yet.

@@ -108,7 +108,7 @@ impl Connection {
             if let Some(conversation) = &self.conversation {
                 fault = conversation.without_secrets(fault);
             }
-            let labels = Labels::from_reply(&answer.document);
+            let labels = Labels::from_reply(&answer.document).known();
             let error = Error::new(ErrorKind::Command(fault)).with_labels(&labels);
             return self.fail(error);
         }
