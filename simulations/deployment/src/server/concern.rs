@@ -3,8 +3,10 @@
 use super::{
     Member,
     connection::{Need, Request, Waiting},
+    dispatch::is_read,
     document::{count_field, integer},
     fault::{Fault, bad_value, fault},
+    read::pipeline_writes,
     reply::Reply,
     wait::{complain, complains, concern_error},
 };
@@ -88,6 +90,18 @@ impl Member {
             }
         }
         self.respond(conn, &request, answer);
+    }
+}
+
+/// Returns an error if a command that writes nothing has a write concern.
+pub(super) fn check_no_write_concern(request: &Request) -> Result<(), Fault> {
+    let is_read = match request.name.as_str() {
+        "aggregate" => !pipeline_writes(request),
+        name => is_read(name) || name == "ping",
+    };
+    match is_read && request.command.contains_key("writeConcern") {
+        true => Err(fault(72, "Command does not support writeConcern")),
+        false => Ok(()),
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::{
     CATCH_UP_PERIOD, Member, commands,
-    concern::has_concern,
+    concern::{check_no_write_concern, has_concern},
     connection::{Pending, Request, Waiting},
     document::{integer_field, truth},
     fail_point::FailEffect,
     fault::{Fault, awaits_concern, bad_value, fault, not_writable_primary},
     operations::CREATE_SHARDED,
     plan::Plan,
+    read_preference::check_read_preference,
     reply::Reply,
     router::gossiped,
 };
@@ -24,9 +25,6 @@ use std::time::Duration;
 /// The time by which a cluster time may be ahead of the wall clock:
 /// `maxAcceptableLogicalClockDriftSecs`, a year.
 const MAX_DRIFT_SECONDS: u64 = 31_536_000;
-
-/// The smallest `maxStalenessSeconds` of a read preference.
-const MIN_STALENESS_SECONDS: i64 = 90;
 
 /// The result of a command that did not fail.
 pub(super) enum Outcome {
@@ -212,7 +210,8 @@ impl Member {
         if self.requires_api && !self.is_internal(conn) {
             commands::require_api(request)?;
         }
-        check_staleness(request)?;
+        check_read_preference(request)?;
+        check_no_write_concern(request)?;
         let part = self.part(request)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
@@ -402,23 +401,8 @@ impl Member {
     }
 }
 
-/// Returns an error if the read preference has a `maxStalenessSeconds` below the smallest one.
-fn check_staleness(request: &Request) -> Result<(), Fault> {
-    let preference = request.command.get_document("$readPreference");
-    let staleness = preference
-        .ok()
-        .and_then(|p| integer_field(p, "maxStalenessSeconds"));
-    match staleness {
-        Some(seconds) if (1..MIN_STALENESS_SECONDS).contains(&seconds) => {
-            let text =
-                format!("maxStalenessSeconds value can not be less than {MIN_STALENESS_SECONDS}");
-            Err(fault(160, text))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_read(name: &str) -> bool {
+/// True for a command that reads data.
+pub(super) fn is_read(name: &str) -> bool {
     matches!(
         name,
         "find"

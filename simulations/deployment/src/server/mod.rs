@@ -29,6 +29,7 @@ mod overload;
 mod plan;
 mod read;
 mod read_concern;
+mod read_preference;
 mod reply;
 mod retry;
 mod router;

@@ -2,6 +2,7 @@
 
 use super::{
     Member,
+    commands::type_name,
     connection::{Request, Waiting},
     dispatch::{Answer, Outcome},
     document::integer_field,
@@ -127,11 +128,8 @@ impl Member {
                 }
             });
         }
-        let at = match concern.get("atClusterTime") {
-            Some(Bson::Timestamp(at)) => Some(*at),
-            Some(_) => return Err(fault(14, "atClusterTime must be a timestamp")),
-            None => None,
-        };
+        let after = time_of(concern, "afterClusterTime")?;
+        let at = time_of(concern, "atClusterTime")?;
         let level = match concern.get("level") {
             None => Level::Newest,
             Some(Bson::String(level)) => match level.as_str() {
@@ -143,6 +141,12 @@ impl Member {
             },
             Some(_) => return Err(fault(14, "readConcern.level must be a string")),
         };
+        if after.is_some() && at.is_some() {
+            let text = "Specifying a timestamp for readConcern snapshot in a causally consistent \
+                        session is not allowed. See https://docs.mongodb.com/manual/core/\
+                        read-isolation-consistency-recency/#causal-consistency";
+            return Err(fault(72, text));
+        }
         if at.is_some() && !matches!(level, Level::Snapshot(_)) {
             let text = "atClusterTime field can be set only if level is equal to snapshot";
             return Err(fault(72, text));
@@ -191,16 +195,25 @@ impl Member {
             return Err(fault(72, text));
         }
         let name = request.name.as_str();
+        let is_supported = match level {
+            Level::Newest => true,
+            Level::Majority | Level::Linearizable => {
+                matches!(
+                    name,
+                    "find" | "aggregate" | "distinct" | "count" | "explain"
+                )
+            }
+            Level::Snapshot(_) => matches!(name, "find" | "aggregate" | "distinct"),
+        };
+        if !is_supported {
+            let text = format!(
+                "Command {name} does not support {{ readConcern: {{ level: \"{word}\", \
+                 provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported"
+            );
+            return Err(fault(72, text));
+        }
         match level {
             Level::Newest | Level::Majority => Ok(()),
-            Level::Snapshot(_) if !matches!(name, "find" | "aggregate" | "distinct") => {
-                let text = format!(
-                    "Command {name} does not support {{ readConcern: {{ level: \"snapshot\", \
-                     provenance: \"clientSupplied\" }} }} :: caused by :: read concern not \
-                     supported"
-                );
-                Err(fault(72, text))
-            }
             Level::Snapshot(_) | Level::Linearizable if !self.is_set() => {
                 let text =
                     format!("node needs to be a replica set member to use readConcern: {word}");
@@ -319,6 +332,25 @@ impl Member {
         };
         self.kept_view = Some(((term, index), store.clone()));
         Ok(Some(View { store, at }))
+    }
+}
+
+/// Returns a time of a read concern, if it has one.
+fn time_of(concern: &Document, field: &str) -> Result<Option<Timestamp>, Fault> {
+    match concern.get(field) {
+        None => Ok(None),
+        Some(Bson::Timestamp(time)) if (time.time, time.increment) == (0, 0) => {
+            Err(fault(72, format!("{field} cannot be a null timestamp")))
+        }
+        Some(Bson::Timestamp(time)) => Ok(Some(*time)),
+        Some(other) => {
+            let text = format!(
+                "BSON field 'readConcern.{field}' is the wrong type '{}', expected type \
+                 'timestamp'",
+                type_name(other)
+            );
+            Err(fault(14, text))
+        }
     }
 }
 

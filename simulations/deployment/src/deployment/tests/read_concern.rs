@@ -135,3 +135,99 @@ fn a_snapshot_of_another_member_is_waited_for() {
         assert_eq!(i32::try_from(batch.len()).ok(), Some(id + 1));
     }
 }
+
+fn code(world: &mut World, conn: ConnId, command: &Document) -> Option<i32> {
+    let reply = world.send_command(conn, command).expect("a reply");
+    reply.get_i32("code").ok()
+}
+
+fn with(field: &str, value: Document) -> Document {
+    doc! { "find": "c", field: value, "$db": "d" }
+}
+
+fn write(concern: Document) -> Document {
+    doc! { "insert": "c", "documents": [{}], "writeConcern": concern, "$db": "d" }
+}
+
+#[test]
+fn malformed_read_concerns_are_refused() {
+    let (mut world, _, conn) = with_primary();
+    let time = |time| Timestamp {
+        time,
+        increment: time,
+    };
+    let (some, zero) = (time(5), time(0));
+    let read = |concern| with("readConcern", concern);
+    let snapshot = |at| doc! { "level": "snapshot", "atClusterTime": at };
+    let mut both = snapshot(some);
+    both.insert("afterClusterTime", some);
+    let majority = doc! { "level": "majority" };
+    for (command, expected) in [
+        (read(doc! { "afterClusterTime": 5 }), 14),
+        (read(doc! { "afterClusterTime": zero }), 72),
+        (read(snapshot(zero)), 72),
+        (read(both), 72),
+        (
+            doc! { "insert": "c", "documents": [{}], "readConcern": &majority, "$db": "d" },
+            72,
+        ),
+        (
+            doc! { "listCollections": 1, "readConcern": &majority, "$db": "d" },
+            72,
+        ),
+        (doc! { "find": "c", "maxTimeMS": 1.5, "$db": "d" }, 2),
+    ] {
+        assert_eq!(
+            code(&mut world, conn, &command),
+            Some(expected),
+            "{command}"
+        );
+    }
+    for command in [
+        read(majority.clone()),
+        doc! { "count": "c", "readConcern": majority, "$db": "d" },
+    ] {
+        assert_eq!(code(&mut world, conn, &command), None, "{command}");
+    }
+}
+
+#[test]
+fn write_concerns_are_refused_if_they_are_malformed_or_nothing_is_written() {
+    let (mut world, _, conn) = with_primary();
+    let aggregate = |stages: Vec<Document>| {
+        doc! {
+            "aggregate": "c", "pipeline": stages, "cursor": {}, "writeConcern": { "w": 1 },
+            "$db": "d",
+        }
+    };
+    for (command, expected) in [
+        (with("writeConcern", doc! { "w": 1 }), Some(72)),
+        (aggregate(Vec::new()), Some(72)),
+        (write(doc! { "wtimeout": "x" }), Some(14)),
+        (write(doc! { "j": "x" }), Some(14)),
+        (write(doc! { "w": 1, "jj": true }), Some(40415)),
+        (
+            write(doc! { "w": "majority", "wtimeout": 5_000_i64, "j": 1 }),
+            None,
+        ),
+        (aggregate(vec![doc! { "$out": "e" }]), None),
+    ] {
+        assert_eq!(code(&mut world, conn, &command), expected, "{command}");
+    }
+}
+
+#[test]
+fn malformed_read_preferences_are_refused() {
+    let (mut world, _, conn) = with_primary();
+    for (preference, expected) in [
+        (doc! { "mode": "fastest" }, Some(9)),
+        (doc! { "tags": [] }, Some(40414)),
+        (doc! { "mode": 5 }, Some(14)),
+        (doc! { "mode": "primary", "tags": [{ "a": "b" }] }, Some(2)),
+        (doc! { "mode": "primary", "tags": [{}] }, None),
+        (doc! { "mode": "nearest", "tags": [{ "a": "b" }] }, None),
+    ] {
+        let command = with("$readPreference", preference);
+        assert_eq!(code(&mut world, conn, &command), expected, "{command}");
+    }
+}

@@ -12,6 +12,17 @@ const SESSION: &[Field] = &[
     field("txnUUID", Kind::Binary).since(5, 1),
 ];
 
+const WRITE_CONCERN: &[Field] = &[
+    field("w", Kind::Any),
+    field("j", Kind::Flag),
+    field("wtimeout", Kind::Whole),
+    field("fsync", Kind::Flag),
+    field("provenance", Kind::Text),
+    field("getLastError", Kind::Any),
+    field("wElectionId", Kind::Any),
+    field("wOpTime", Kind::Any),
+];
+
 /// The fields that every command has.
 pub(super) const GENERIC: &[Field] = &[
     field("$db", Kind::Text),
@@ -22,7 +33,7 @@ pub(super) const GENERIC: &[Field] = &[
     field("startTransaction", Kind::Bool),
     field("$readPreference", Kind::Object),
     field("readConcern", Kind::Object),
-    field("writeConcern", Kind::Object),
+    field("writeConcern", Kind::Nested(WRITE_CONCERN)),
     field("maxTimeMS", Kind::Any),
     field("comment", Kind::Any),
     field("apiVersion", Kind::Text),

@@ -207,6 +207,9 @@ fn check_limit(command: &Document) -> Result<(), Fault> {
     let Some(limit) = command.get("maxTimeMS") else {
         return Ok(());
     };
+    if matches!(limit, Bson::Double(limit) if limit.is_finite() && limit.fract() != 0.0) {
+        return Err(bad_value("maxTimeMS has non-integral value"));
+    }
     if i32::try_from(integer(limit).unwrap_or(-1)).is_ok_and(|limit| limit >= 0) {
         return Ok(());
     }

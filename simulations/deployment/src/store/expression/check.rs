@@ -54,7 +54,13 @@ pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
             16872,
             "'$' by itself is not a valid FieldPath",
         )),
-        Bson::String(text) if text.starts_with('$') => path::check(text),
+        Bson::String(text) => match (text.strip_prefix("$$"), text.strip_prefix('$')) {
+            (Some(variable), _) if variable.is_empty() || variable.starts_with('.') => {
+                Err(StoreError::new(9, "empty variable names are not allowed"))
+            }
+            (Some(path), _) | (None, Some(path)) => path::check_field(path),
+            (None, None) => Ok(()),
+        },
         _ => Ok(()),
     }
 }

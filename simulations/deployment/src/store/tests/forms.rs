@@ -155,3 +155,17 @@ fn good_forms_are_accepted_on_no_documents() {
         assert_eq!(refused(&expression), [None; 3], "{expression}");
     }
 }
+
+#[test]
+fn paths_with_empty_parts_are_refused() {
+    check_refused([
+        (bson!("$a..b"), 15998),
+        (bson!("$.a"), 15998),
+        (bson!("$a."), 40353),
+        (bson!("$a.$b"), 16410),
+        (bson!("$$ROOT."), 40353),
+        (bson!("$$ROOT..a"), 15998),
+        (bson!("$$"), 9),
+        (bson!({ "$abs": "$a..b" }), 15998),
+    ]);
+}

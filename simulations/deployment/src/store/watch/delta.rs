@@ -1,6 +1,7 @@
 //! The description of an update in a change stream: the fields that it set and removed.
 
 use bson::{Bson, Document};
+use std::collections::BTreeMap;
 
 use super::super::change::{OperatorPath, UpdateStyle};
 use super::super::order::identical;
@@ -32,21 +33,22 @@ pub(super) fn delta(before: &Document, after: &Document, style: &UpdateStyle) ->
     let targets = match style {
         UpdateStyle::Replacement => return None,
         UpdateStyle::Pipeline => None,
-        UpdateStyle::Operators(targets) => Some(targets.as_slice()),
+        UpdateStyle::Operators(targets) => Some(Target::tree(targets)),
     };
+    let is_pipeline = targets.is_none();
     let mut comparison = Comparison {
         targets,
         path: Vec::new(),
         delta: Delta::default(),
     };
-    if targets.is_none() && is_reordered(before, after) {
+    if is_pipeline && is_reordered(before, after) {
         return None;
     }
     comparison.documents(before, after);
     let delta = comparison.delta;
     // A pipeline whose differences are larger than the document is recorded as a replacement.
     let is_larger = size::of(&delta.updated) > size::of(after);
-    (targets.is_some() || !is_larger).then_some(delta)
+    (!is_pipeline || !is_larger).then_some(delta)
 }
 
 /// True if fields of both documents have another order.
@@ -56,10 +58,41 @@ fn is_reordered(before: &Document, after: &Document) -> bool {
     !old.eq(new)
 }
 
+/// The paths of update operators, as a tree of their components.
+#[derive(Default)]
+struct Target<'a> {
+    /// The next components. All those that stand for any element of an array, such as `$[]`, are
+    /// one, with the name [`ANY`].
+    next: BTreeMap<&'a str, Self>,
+    /// True if an operator sets the value here.
+    sets: bool,
+    /// True if an operator appends to the array here.
+    appends: bool,
+}
+
+/// The name of the component that stands for any element of an array.
+const ANY: &str = "$";
+
+impl<'a> Target<'a> {
+    fn tree(paths: &'a [OperatorPath]) -> Self {
+        let mut root = Self::default();
+        for OperatorPath { path, appends } in paths {
+            let mut at = &mut root;
+            for name in path.split('.') {
+                let name = if name.starts_with('$') { ANY } else { name };
+                at = at.next.entry(name).or_default();
+            }
+            at.sets |= !appends;
+            at.appends |= appends;
+        }
+        root
+    }
+}
+
 /// A walk through two documents.
 struct Comparison<'a> {
     /// The paths of the update operators; `None` for a pipeline.
-    targets: Option<&'a [OperatorPath]>,
+    targets: Option<Target<'a>>,
     path: Vec<Part<'a>>,
     delta: Delta,
 }
@@ -118,21 +151,22 @@ impl<'a> Comparison<'a> {
 
     /// True if an update operator has set the whole value at the current path.
     fn is_set(&self, old: &Bson, new: &Bson) -> bool {
-        let mut targets = self.targets.unwrap_or_default().iter();
-        targets.any(|target| self.is_at(&target.path) && !(target.appends && extends(old, new)))
-    }
-
-    /// True if the path of an operator leads to the current path. A component such as `$[]` stands
-    /// for any element of an array.
-    fn is_at(&self, target: &str) -> bool {
-        let mut names = target.split('.');
-        let is_equal = self.path.iter().all(|part| match (part, names.next()) {
-            (_, None) => false,
-            (Part::Field(field), Some(name)) => *field == name,
-            (Part::Index(_), Some(name)) if name.starts_with('$') => true,
-            (Part::Index(index), Some(name)) => name.parse() == Ok(*index),
-        });
-        is_equal && names.next().is_none()
+        let mut targets: Vec<&Target<'_>> = self.targets.iter().collect();
+        for part in &self.path {
+            let mut next = Vec::new();
+            for target in targets {
+                match part {
+                    Part::Field(name) => next.extend(target.next.get(name)),
+                    Part::Index(index) => {
+                        next.extend(target.next.get(&*index.to_string()));
+                        next.extend(target.next.get(ANY));
+                    }
+                }
+            }
+            targets = next;
+        }
+        let sets = |target: &&Target<'_>| target.sets || target.appends && !extends(old, new);
+        targets.iter().any(sets)
     }
 
     fn set(&mut self, value: &Bson) {
