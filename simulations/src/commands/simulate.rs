@@ -267,7 +267,7 @@ fn print_smaller(seed: u64, way: Way, scenario: &Scenario, stop: &AtomicBool) ->
     let text = failure.to_string().replace('\n', "\n# ");
     let mut replay = replay("FILE", seed, way);
     if smaller.schedule.is_none() {
-        replay += "\n# with a schedule of its disasters the run fails otherwise, so they are drawn";
+        replay += "\n# with its disasters as a schedule, the run does not fail in the same way";
     }
     let file = scenarios::text(&smaller);
     print(&format!("# {way}, {text}\n# {replay}\n{file}"))

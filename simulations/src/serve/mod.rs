@@ -220,7 +220,8 @@ impl Embedded {
         self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
-    /// Starts all members and shards whose process has ended, and removes all cuts between them.
+    /// Starts all members and shards that have ended or are shutting down, and removes all cuts
+    /// between them.
     pub fn heal(&self) {
         self.strike(Disaster::Heal);
     }

@@ -105,6 +105,31 @@ fn a_member_that_does_not_exist_cannot_be_killed() {
 }
 
 #[test]
+fn members_that_ended_or_shut_down_run_again() {
+    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    let members = addresses(deployment.uri());
+    let is_down = |member: usize| {
+        let status = deployment.status().expect("it runs");
+        status.members[member] == MemberState::Down
+    };
+    deployment.isolate(0);
+    deployment.kill(1);
+    deployment.shut_down(2);
+    assert!(is_down(1) && !is_down(2));
+    deployment.heal();
+    assert!(!is_down(1) && !is_down(2));
+    for member in &members {
+        assert!(connect(member).is_some(), "{member} takes connections");
+    }
+    // The process of a member that runs ends, and its connections with it.
+    let mut stream = connect(&members[2]).expect("connects");
+    deployment.restart(2);
+    assert!(!is_down(2));
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    assert!(send_command(&mut stream, &ping).is_none(), "it was closed");
+}
+
+#[test]
 #[should_panic(expected = "the deployment alone cannot have it")]
 fn a_deployment_alone_cannot_close_clients() {
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");

@@ -2,8 +2,8 @@
 //! runtimes with real sockets: tokio with several threads, and the blocking runtime, whose executor
 //! is our own. The other runtimes run the tests that depend most on a runtime.
 //!
-//! The tests of authentication are in the same program, because they build a server the first time,
-//! and the suite waits most of its time.
+//! The tests of authentication are in the same program, so that the suite, which mostly waits, runs
+//! while they build a server the first time.
 
 mod authentication;
 

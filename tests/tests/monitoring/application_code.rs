@@ -132,8 +132,8 @@ impl Runtime for Panicking {
     async fn connect(&self, address: SocketAddr) -> io::Result<SimStream> {
         let left = |left: u32| left.checked_sub(1);
         let order = Ordering::Relaxed;
-        let is_left = self.panics_left.fetch_update(order, order, left);
-        assert!(is_left.is_err(), "the runtime panics");
+        let taken = self.panics_left.fetch_update(order, order, left);
+        assert!(taken.is_err(), "the runtime panics");
         self.inner.connect(address).await
     }
 
@@ -171,7 +171,7 @@ fn a_panic_in_the_task_of_a_socket_is_a_failed_connection() {
 }
 
 #[test]
-fn the_longest_time_limit_of_connections_is_no_limit_of_lookups() {
+fn the_longest_connect_timeout_does_not_overflow_in_lookups() {
     play([standalone()], |scene| async move {
         let uri = scene.uri("member0", "serverSelectionTimeoutMS=20000");
         let mut options = uri::parse(&uri).expect("a connection string").options;

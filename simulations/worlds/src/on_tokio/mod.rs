@@ -163,7 +163,7 @@ impl TokioWorld {
             );
         }
         let network = &mut options.network;
-        if network.max_latency.is_zero() {
+        if network.min_latency.is_zero() && network.max_latency.is_zero() {
             (network.min_latency, network.max_latency) = LATENCY;
         }
         let uri = uri(&options);
@@ -247,7 +247,8 @@ impl TokioWorld {
         self.strike(&cut);
     }
 
-    /// Starts all members whose process has ended, and ends all isolations and cuts.
+    /// Starts all members that have ended or are shutting down, ends all isolations and cuts, and
+    /// sets all rates to zero.
     pub fn heal(&self) {
         self.strike(&Disaster::Heal);
     }

@@ -169,7 +169,7 @@ async fn users_authenticate() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "there are 1 members, and no member 1")]
+#[should_panic(expected = "there is one member, and no member 1")]
 async fn a_member_that_does_not_exist_cannot_be_killed() {
     TokioWorld::replica_set(6, 1).kill(1);
 }
@@ -280,6 +280,22 @@ async fn latencies_rates_and_cuts_in_one_direction_concern_the_clients() {
     insert(3).await.expect_err("each connection breaks");
     world.heal();
     insert(4).await.expect("all faults have ended");
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "abandon its operations")]
+async fn a_world_cannot_abandon_the_operations_of_the_program() {
+    TokioWorld::standalone(13).set_rates(Rates {
+        cancel: 1,
+        ..Rates::default()
+    });
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "is longer than")]
+async fn the_shortest_latency_is_not_longer_than_the_longest() {
+    let second = Duration::from_secs(1);
+    TokioWorld::standalone(14).set_latency(2 * second, second);
 }
 
 #[tokio::test(start_paused = true)]

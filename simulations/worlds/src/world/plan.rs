@@ -24,7 +24,8 @@ pub enum Disaster {
     Kill(usize),
     /// A member shuts down in an orderly way, with a quiesce mode before its end.
     ShutDown(usize),
-    /// A member that was killed or shut down starts again.
+    /// A member that was killed or shut down starts again. One that is still shutting down ends
+    /// first.
     Restart(usize),
     /// All connections to a member are closed. The member continues to run.
     Disconnect(usize),
@@ -79,7 +80,8 @@ pub enum Disaster {
     ExpireLogins,
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// All cuts are removed, all members run again, and no more faults are drawn.
+    /// All cuts are removed, all members run again, also those that were shutting down, and no more
+    /// faults are drawn.
     Heal,
 }
 
@@ -127,10 +129,26 @@ impl Disaster {
     /// True for a disaster of clients, or of connections between clients and members.
     #[must_use]
     pub const fn concerns_clients(&self) -> bool {
-        matches!(
-            self,
-            Self::CutClient { .. } | Self::JoinClients | Self::Freeze { .. } | Self::CloseClient(_)
-        )
+        match self {
+            Self::CutClient { .. }
+            | Self::JoinClients
+            | Self::Freeze { .. }
+            | Self::CloseClient(_) => true,
+            Self::Kill(_)
+            | Self::ShutDown(_)
+            | Self::Restart(_)
+            | Self::Disconnect(_)
+            | Self::StepDown
+            | Self::CutMembers { .. }
+            | Self::Isolate(_)
+            | Self::JoinMembers
+            | Self::KillShard(_)
+            | Self::RestartShard(_)
+            | Self::StepDownShard(_)
+            | Self::CutShards { .. }
+            | Self::ExpireLogins
+            | Self::Heal => false,
+        }
     }
 }
 
@@ -146,7 +164,10 @@ impl Disaster {
         let (members, needs) = (options.addresses.len(), self.needs());
         let lacks = |name: &str, there: usize, needed: usize| {
             let place = needed.saturating_sub(1);
-            Err(format!("there are {there} {name}s, and no {name} {place}"))
+            Err(match there {
+                1 => format!("there is one {name}, and no {name} {place}"),
+                _ => format!("there are {there} {name}s, and no {name} {place}"),
+            })
         };
         match needs {
             Needs {
@@ -274,8 +295,8 @@ const fn drawn_step_down(options: &WorldOptions, place: usize) -> Disaster {
     }
 }
 
-/// Returns the cut from one member to another; the isolation of a member from itself, and of a
-/// router, which hears only shards. A standalone hears nobody, and closes its connections.
+/// Returns the cut from one member to another. If both are the same, and for a router, which hears
+/// only shards, isolates the first one. A standalone hears nobody, and closes its connections.
 const fn drawn_cut(options: &WorldOptions, from: usize, to: usize) -> Disaster {
     match (options.has_routers(), options.members) {
         (false, 1) => Disaster::Disconnect(from),
@@ -389,7 +410,7 @@ mod tests {
     use crate::world::scenario::{Scenario, WorldShape};
 
     #[test]
-    fn each_drawn_disaster_has_an_effect_and_a_client_remains() {
+    fn drawn_disasters_fit_the_shape_and_leave_a_client() {
         for seed in 0..500 {
             let mut options = WorldOptions::drawn(seed);
             options.disasters = 12;

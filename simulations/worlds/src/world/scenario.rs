@@ -393,3 +393,46 @@ impl Scenario {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_that_is_impossible_is_not_run() {
+        let faulty = Scenario {
+            tasks: Some(0),
+            ..Scenario::default()
+        };
+        let error = faulty.run(1, Way::Core).expect_err("no caller");
+        assert!(error.contains("`tasks`"), "{error}");
+        let strange = Scenario {
+            client_options: Some("minPoolSize=5&maxPoolSize=2".to_owned()),
+            ..Scenario::default()
+        };
+        strange
+            .run(1, Way::Core)
+            .expect_err("options that no client can have");
+    }
+
+    #[test]
+    fn one_given_latency_moves_the_drawn_other_one() {
+        let span = |millis| Some(Span(Duration::from_millis(millis)));
+        for seed in 0..20 {
+            let short = Scenario {
+                max_latency: Some(Span(Duration::from_micros(1))),
+                ..Scenario::default()
+            };
+            let options = short.options(seed);
+            assert_eq!(options.max_latency, Duration::from_micros(1));
+            assert!(options.min_latency <= options.max_latency);
+            let long = Scenario {
+                min_latency: span(500),
+                ..Scenario::default()
+            };
+            let options = long.options(seed);
+            assert_eq!(options.min_latency, Duration::from_millis(500));
+            assert!(options.min_latency <= options.max_latency);
+        }
+    }
+}

@@ -194,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn the_last_lines_of_a_long_trace_are_kept() {
+        let text = |lines: u32| {
+            let mut kept = Kept::default();
+            for line in 0..lines {
+                kept.push(&format!("{line}\n"), 4);
+            }
+            kept.into_text()
+        };
+        assert_eq!(text(4), "0\n1\n2\n3\n");
+        assert_eq!(text(5), "(2 lines before)\n2\n3\n4\n");
+        assert_eq!(text(9), "(6 lines before)\n6\n7\n8\n");
+    }
+
+    #[test]
     fn one_changed_byte_changes_the_summary() {
         assert_ne!(Summary(b"ab").to_string(), Summary(b"ac").to_string());
     }
