@@ -228,8 +228,7 @@ impl Scenario {
     }
 
     /// Returns the reason why no run of the scenario can begin, if there is one. Whether the
-    /// servers and the options of the clients fit together, [`check_setup`](super::check_setup)
-    /// tells.
+    /// servers and the options of the clients fit together, [`check_setup`] tells.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.number_fault()
