@@ -7,7 +7,6 @@ use crate::{
     shared::{Shared, since},
     signal::{Signal, SocketCommands},
     system,
-    user_code::UserFuture,
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
@@ -21,6 +20,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     pin::{Pin, pin},
     sync::Arc,
@@ -33,29 +33,38 @@ const READ_BYTES: usize = 4096;
 /// The maximum number of reads in one poll, so that other tasks run however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
-/// Runs the task of a socket. If the task panics, for example in the runtime or its stream, the
-/// socket has failed. Otherwise a shutdown would wait for it, and the core would too if there is no
-/// `connectTimeoutMS`.
+/// Runs the task of a socket. If the task panics, for example in the runtime or its stream, reports
+/// a failed socket before the panic goes on. Otherwise a shutdown would wait for the socket, and the
+/// core would too if there is no `connectTimeoutMS`.
 pub(crate) async fn watched<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
     task: impl Future<Output = ()> + Send,
 ) {
-    let mut task = UserFuture::new(|| Box::pin(task));
-    let end = poll_fn(|context| task.poll(context)).await;
-    drop(task);
-    if end.is_some() || shared.has_panicked() {
-        return;
-    }
-    shared.with(|inner, now| {
-        if let Some(address) = inner.core.address_of(id).cloned() {
-            let error = Error::network(NetworkFault::Other, "the task of the socket panicked");
-            inner
-                .core
-                .handle_failed(now, id, error.with_server(&address));
+    let mut task = Box::pin(task);
+    let polled = poll_fn(|context| {
+        let poll = AssertUnwindSafe(|| task.as_mut().poll(context));
+        match catch_unwind(poll) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
         }
-        inner.forget(id);
     });
+    let Err(panic) = polled.await else {
+        return;
+    };
+    drop(task);
+    if !shared.has_panicked() {
+        shared.with(|inner, now| {
+            if let Some(address) = inner.core.address_of(id).cloned() {
+                let error = Error::network(NetworkFault::Other, "the task of the socket panicked");
+                inner
+                    .core
+                    .handle_failed(now, id, error.with_server(&address));
+            }
+            inner.forget(id);
+        });
+    }
+    resume_unwind(panic);
 }
 
 /// Dials the socket, then transfers bytes until the socket is closed or parked.

@@ -58,9 +58,9 @@ pub struct TurnId(u64);
 ///
 /// A server can name hundreds of hosts that never answer. Therefore work needs a turn. Hosts that
 /// have answered the last time go first and have turns of their own, so that other hosts cannot
-/// delay them. So do hosts that are no strangers. Of the hosts of one kind, the one goes first that
-/// has waited longest since its last turn or, before that, since its first request. So each of them
-/// gets a turn, however many new names there are.
+/// delay them. Hosts that are no strangers have turns of their own as well. Of the other hosts, the
+/// one goes first that has waited longest: since its last turn or, before that, since its first
+/// request. So each of them gets a turn, however many new names there are.
 ///
 /// ```
 /// use onionskin_core::{dial::{TurnLimits, Turns}, time::Instant};

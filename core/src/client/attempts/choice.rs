@@ -386,8 +386,6 @@ fn emit(now: Instant, event: SelectionEvent, out: &mut Outbox) {
     out.emit(now, EventKind::Selection(event));
 }
 
-/// Returns the error of a selection without its list of servers, because the event has the topology
-/// description in a field of its own (SEL-63).
 /// Returns the servers about which the server selector of the application is not asked.
 fn avoided_by_selector(operation: &Operation) -> &[Address] {
     match operation.selection.asks_about_avoided {
@@ -396,6 +394,8 @@ fn avoided_by_selector(operation: &Operation) -> &[Address] {
     }
 }
 
+/// Returns the error of a selection without its list of servers, because the event has the topology
+/// description in a field of its own (SEL-63).
 fn without_topology(error: &Error) -> Error {
     let ErrorKind::ServerSelection { cause, .. } = error.kind() else {
         return error.clone();
