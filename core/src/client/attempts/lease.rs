@@ -90,7 +90,7 @@ impl Client {
 
     /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool. An
     /// `Err` says that the connection is broken, by this error if there is one.
-    fn return_connection(
+    pub(super) fn return_connection(
         &mut self,
         now: Instant,
         connection: Box<Established>,

@@ -336,6 +336,7 @@ impl Client {
         {
             request.pin = None;
             if let Some(part) = &mut request.transaction {
+                part.decides_place = false;
                 part.is_sent_there = false;
             }
         }

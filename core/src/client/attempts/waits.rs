@@ -149,7 +149,8 @@ impl Client {
                 self.attempts.choice.started(connection.facts.server);
                 self.grant(now, operation, Lease::new(connection));
             }
-            _ => self.pins.take_back(connection, None),
+            // Its pins can have been released since the grant.
+            _ => self.return_connection(now, connection, Ok(())),
         }
     }
 
