@@ -1,7 +1,7 @@
 //! The transaction of a session: its state, and the rules for the commands of the session.
 
 use super::{
-    ABANDON_LIMIT, Command, CommandKind, InTransaction, OperationId, Pin, PinUse, Request,
+    ABANDON_LIMIT, Command, CommandKind, InTransaction, OperationId, Pin, PinId, PinUse, Request,
     SessionUse, TransactionOptions, TransactionStep,
 };
 use crate::{
@@ -190,6 +190,13 @@ impl Transaction {
     /// Keeps the place of the first command.
     pub(crate) fn set_place(&mut self, place: Place) {
         self.place = Some(place);
+    }
+
+    /// False if a command with this pin ran on another connection than that of the transaction.
+    pub(crate) fn is_at(&self, pin: Option<PinId>) -> bool {
+        let own = self.place.as_ref().and_then(|place| place.pin.as_ref());
+        own.zip(pin)
+            .is_none_or(|(own, pin)| own.0.id.socket == pin.socket)
     }
 
     /// Takes the place of the transaction with this number.

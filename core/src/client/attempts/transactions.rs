@@ -325,7 +325,11 @@ impl Client {
                     let concern = transaction.commit_concern(request.timeout.is_some());
                     request.set_write_concern(concern.as_ref());
                 }
-                is_over.then(|| transaction.take_place(number)).flatten()
+                // A cursor can be open on a connection that the transaction has left before.
+                let is_there = transaction.is_at(request.pinned());
+                (is_over && is_there)
+                    .then(|| transaction.take_place(number))
+                    .flatten()
             }
             None => None,
         };
