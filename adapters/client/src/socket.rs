@@ -34,8 +34,8 @@ const READ_BYTES: usize = 4096;
 const READS_PER_TURN: usize = 16;
 
 /// Runs the task of a socket. If the task panics, for example in the runtime or its stream, reports
-/// a failed socket before the panic goes on. Otherwise a shutdown would wait for the socket, and the
-/// core would too if there is no `connectTimeoutMS`.
+/// a failed socket before the panic goes on. Otherwise a shutdown would wait for the socket, and
+/// the core would too if there is no `connectTimeoutMS`.
 pub(crate) async fn watched<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
