@@ -7,6 +7,7 @@ use crate::{
     shared::{Shared, since},
     signal::{Signal, SocketCommands},
     system,
+    user_code::catch_panic,
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
@@ -52,7 +53,8 @@ pub(crate) async fn watched<R: Runtime>(
     let Err(panic) = polled.await else {
         return;
     };
-    drop(task);
+    // Another panic must not prevent the report.
+    catch_panic(|| drop(task));
     if !shared.has_panicked() {
         shared.with(|inner, now| {
             if let Some(address) = inner.core.address_of(id).cloned() {

@@ -25,8 +25,8 @@ pub struct TurnLimits {
     /// The maximum for the hosts that have not answered the last time. The difference to
     /// [`all`](Self::all) is reserved for hosts that have.
     pub unanswered: usize,
-    /// The maximum for strangers: hosts that only a server has named that is not the primary. The
-    /// difference to [`unanswered`](Self::unanswered) is reserved for other hosts.
+    /// The maximum for strangers: hosts that no primary lists, that are no seeds, and that never
+    /// answered. The difference to [`unanswered`](Self::unanswered) is reserved for other hosts.
     pub strangers: usize,
 }
 
@@ -147,8 +147,10 @@ impl Turns {
     }
 
     /// Requests a turn for work for a host. The turn is granted at once, or later
-    /// ([`poll_granted`](Self::poll_granted)). `is_stranger` is true if only a server has named the
-    /// host that is not the primary ([`Client::is_stranger`](crate::client::Client::is_stranger)).
+    /// ([`poll_granted`](Self::poll_granted)). [`Client::is_stranger`] tells whether the host is a
+    /// stranger.
+    ///
+    /// [`Client::is_stranger`]: crate::client::Client::is_stranger
     pub fn request(&mut self, now: Instant, host: &str, is_stranger: bool) -> TurnId {
         let id = self.next_id();
         let known = self.answered.get(host).cloned();

@@ -233,3 +233,37 @@ fn a_bulk_write_that_ended_early_has_the_facts_of_the_error_that_ended_it() {
         assert_eq!(facts(&ended_by(&cause)), facts(&cause), "{cause:?}");
     }
 }
+
+#[test]
+fn labels_that_cannot_be_printed_are_ignored_and_others_can_be_left_out() {
+    let reply = rawdoc! {
+        "errorLabels": ["SystemOverloadedError", "sesame", "two\nlines", "\u{202e}"],
+    };
+    let labels = Labels::from_reply(&reply);
+    let names = |labels: &Labels| labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&labels), ["SystemOverloadedError", "sesame"]);
+    assert_eq!(names(&labels.known()), ["SystemOverloadedError"]);
+}
+
+#[test]
+fn the_size_of_an_event_counts_what_a_server_has_told_of_itself() {
+    use crate::{
+        description::{ServerDescription, TopologyId},
+        event::{Event, EventKind, SdamEvent},
+    };
+    let unknown = ServerDescription::unknown(Address::tcp("a", 1));
+    let mut told = unknown.clone();
+    told.tags = [("dc".to_owned(), "x".repeat(5_000))].into();
+    told.hosts = vec![Address::tcp(&"h".repeat(200), 1)];
+    let event = |new: ServerDescription| {
+        let kind = EventKind::Sdam(SdamEvent::ServerDescriptionChanged {
+            topology: TopologyId(bson::oid::ObjectId::from_bytes([1; 12])),
+            address: unknown.address.clone(),
+            previous: unknown.clone().into(),
+            new: new.into(),
+        });
+        Event::new(crate::time::Instant::ZERO, kind).document_bytes()
+    };
+    assert_eq!(event(unknown.clone()), 0);
+    assert!((5_200..6_000).contains(&event(told)));
+}

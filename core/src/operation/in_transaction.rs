@@ -28,7 +28,8 @@ pub(crate) struct InTransaction {
     pub(crate) read_concern: Option<ReadConcern>,
     /// True once bytes of the command were sent, or can have been.
     pub(crate) is_sent: bool,
-    /// As `is_sent`, since the place of the transaction was decided.
+    /// True once bytes were sent, or can have been, at the present place of the transaction. A
+    /// retry can decide another place.
     pub(crate) is_sent_there: bool,
     /// True if this attempt has decided the place of the transaction.
     pub(crate) decides_place: bool,

@@ -104,7 +104,7 @@ pub(crate) struct FailedAttempt<'a> {
     pub(crate) is_closed: bool,
 }
 
-/// The error of the last attempt of an operation so far.
+/// The error of the latest attempt of an operation.
 #[derive(Debug)]
 pub(crate) struct LastError {
     pub(crate) error: Error,

@@ -140,8 +140,8 @@ impl Effects {
 }
 
 impl Sdam {
-    /// True for a host that only a server has named that is not the primary, and of which no server
-    /// has answered.
+    /// True for a host that a reply has named, unless a seed or a member that the primary lists is
+    /// there, or a server there has answered.
     #[must_use]
     pub fn is_stranger(&self, host: &str) -> bool {
         let description = self.description();

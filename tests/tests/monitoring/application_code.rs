@@ -29,7 +29,6 @@ use std::{
 };
 
 /// A value of the application that takes the lock of the client when it is dropped.
-#[derive(Default)]
 struct Guard {
     client: Arc<OnceLock<Client<SimRuntime>>>,
     drops: Arc<AtomicU32>,

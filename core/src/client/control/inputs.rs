@@ -41,8 +41,9 @@ impl Client {
         self.connections.address_of(id)
     }
 
-    /// True for a host that only a server has named that is not the primary, and of which no server
-    /// has answered. Work for such hosts has fewer turns ([`dial::Turns`](crate::dial::Turns)).
+    /// True for a host that a reply has named, unless a seed or a member that the primary lists is
+    /// there, or a server there has answered. Work for such hosts has fewer turns
+    /// ([`dial::Turns`](crate::dial::Turns)).
     #[must_use]
     pub fn is_stranger(&self, host: &str) -> bool {
         self.topology.is_stranger(host)

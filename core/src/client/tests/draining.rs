@@ -404,6 +404,16 @@ fn the_cursor_that_a_late_reply_opens_is_closed() {
 }
 
 #[test]
+fn the_late_reply_to_a_get_more_of_the_application_leaves_its_cursor_open() {
+    let batch = rawdoc! {
+        "cursor": { "nextBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1,
+    };
+    let mut get_more = Command::new("getMore", "db", CommandKind::Run);
+    get_more.body().str("collection", "c");
+    assert_eq!(kill_after(get_more, 1, &batch), None);
+}
+
+#[test]
 fn a_late_reply_that_opens_no_cursor_is_only_dropped() {
     let text = "x".repeat(2 << 20);
     for reply in [

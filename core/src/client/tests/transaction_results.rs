@@ -11,19 +11,25 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
+/// Returns the exchange of the commit of a transaction in which a document was inserted.
+fn committing() -> (Play, Exchange) {
+    let mut play = Play::of(&none());
+    play.run(insert());
+    let commit = play.commit();
+    let commit = commit
+        .expect("it is permitted")
+        .expect("something was sent");
+    let exchange = play.world.begin_exchange(commit);
+    (play, exchange)
+}
+
 #[test]
 fn a_commit_whose_retries_meet_an_overloaded_server_has_an_unknown_result() {
     let overloaded = rawdoc! {
         "ok": 0, "code": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"],
     };
     for is_first_lost in [true, false] {
-        let mut play = Play::of(&none());
-        play.run(insert());
-        let commit = play.commit();
-        let commit = commit
-            .expect("it is permitted")
-            .expect("something was sent");
-        let mut exchange = play.world.begin_exchange(commit);
+        let (mut play, mut exchange) = committing();
         let mut outcome = Some(reset()).filter(|_| is_first_lost);
         let error = loop {
             let outcome = outcome.take().unwrap_or_else(|| {
@@ -47,13 +53,7 @@ fn a_commit_whose_retries_meet_an_overloaded_server_has_an_unknown_result() {
 
 #[test]
 fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
-    let mut play = Play::of(&none());
-    play.run(insert());
-    let commit = play.commit();
-    let commit = commit
-        .expect("it is permitted")
-        .expect("something was sent");
-    let exchange = play.world.begin_exchange(commit);
+    let (mut play, exchange) = committing();
     let AfterExchange::Again(Progress::Waiting(id)) = play.world.check_in(exchange, reset()) else {
         panic!("the retry waits for a server");
     };
@@ -70,13 +70,7 @@ fn a_commit_whose_client_is_closed_before_its_retry_has_an_unknown_result() {
 
 #[test]
 fn a_commit_whose_reply_is_malformed_has_an_unknown_result() {
-    let mut play = Play::of(&none());
-    play.run(insert());
-    let commit = play.commit();
-    let commit = commit
-        .expect("it is permitted")
-        .expect("something was sent");
-    let mut exchange = play.world.begin_exchange(commit);
+    let (mut play, mut exchange) = committing();
     exchange.sent(exchange.output().len());
     let malformed = Error::protocol("the reply is not valid BSON");
     let after = play.world.check_in(exchange, Outcome::Failed(malformed));
