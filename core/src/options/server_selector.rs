@@ -12,8 +12,8 @@ type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 /// The callback runs in each server selection that finds suitable servers, and gets the list of
 /// these servers. Then the driver applies the latency window and selects one of the servers that
 /// are left. Servers that the callback adds are ignored. If no server is left, the operation waits,
-/// as if no server suited. Before a retry, the servers that the retry avoids are not in the list. If
-/// no server is left then, the callback runs again with all of them.
+/// as if no server suited. Before a retry, servers that the retry avoids are not in the list. If no
+/// server is left then, the callback runs again with all of them.
 ///
 /// The callback runs in the task of the operation and delays only that operation. The callback may
 /// call the client. If the callback panics, the operation fails.
