@@ -4,6 +4,10 @@
 //! allocations. Memory is allocated only when the number of values exceeds its previous maximum. An
 //! id together with its slot finds a value without a search.
 
+mod numbered;
+
+pub(crate) use numbered::Numbered;
+
 /// The index that stands for no node, at the ends of a list and of the chain of free nodes.
 const NONE: u32 = u32::MAX;
 
@@ -99,6 +103,7 @@ impl<T> Arena<T> {
 
     /// Removes a value and returns it; `None` if the slot has none. The value must not be in a
     /// list.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let node = &mut self.nodes[slot.0 as usize];
         let value = node.value.take()?;
@@ -108,6 +113,7 @@ impl<T> Arena<T> {
         Some(value)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut T {
         let value = self.nodes[slot.0 as usize].value.as_mut();
         value.expect("slots are held only while their value lives")
@@ -130,6 +136,7 @@ impl<T> Arena<T> {
         list.len += 1;
     }
 
+    #[inline]
     pub(crate) fn push_last(&mut self, list: &mut List, slot: Slot) {
         self.node(slot.0).before = list.last;
         self.node(slot.0).after = NONE;
@@ -143,6 +150,7 @@ impl<T> Arena<T> {
     }
 
     /// Removes a value from `list`, which must contain it.
+    #[inline]
     pub(crate) fn unlink(&mut self, list: &mut List, slot: Slot) {
         let Node { before, after, .. } = self.nodes[slot.0 as usize];
         if before == NONE {
@@ -158,17 +166,27 @@ impl<T> Arena<T> {
         list.len -= 1;
     }
 
+    /// Returns the value in the slot if it has this id.
+    #[inline]
+    pub(crate) fn find_mut(&mut self, id: u64, slot: Slot) -> Option<&mut T> {
+        let node = self.nodes.get_mut(slot.0 as usize)?;
+        node.value.as_mut().filter(|_| node.id == id)
+    }
+
     /// Returns the slot if the value in it has this id.
+    #[inline]
     pub(crate) fn find(&self, id: u64, slot: Slot) -> Option<Slot> {
         let node = self.nodes.get(slot.0 as usize)?;
         (node.id == id && node.value.is_some()).then_some(slot)
     }
 
+    #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &T {
         let value = self.nodes[slot.0 as usize].value.as_ref();
         value.expect("slots are held only while their value lives")
     }
 
+    #[inline]
     pub(crate) fn id(&self, slot: Slot) -> u64 {
         self.nodes[slot.0 as usize].id
     }

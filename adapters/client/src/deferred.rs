@@ -118,7 +118,7 @@ impl<S> Inner<S> {
                     );
                 }
                 Action::Read { socket: id } => {
-                    if let Some(socket) = self.sockets.get_mut(&id)
+                    if let Some(socket) = self.sockets.get_mut(id)
                         && let Some(stream) = socket.stream.take()
                     {
                         deferred.reads.push((id, stream, socket.signal.clone()));
@@ -133,7 +133,7 @@ impl<S> Inner<S> {
                     deferred.signals.extend(self.instruct(socket, write));
                 }
                 Action::Close { socket } => {
-                    if let Some(socket) = self.sockets.remove(&socket) {
+                    if let Some(socket) = self.sockets.remove(socket) {
                         socket.signal.write(|commands| commands.close = true);
                         deferred.signals.push(socket.signal);
                         deferred.streams.extend(socket.stream);
@@ -145,14 +145,14 @@ impl<S> Inner<S> {
                     deferred.questions.push((id, question, signal));
                 }
                 Action::Withdraw { question } => {
-                    if let Some(signal) = self.asked.remove(&question) {
+                    if let Some(signal) = self.asked.remove(question) {
                         signal.write(|commands| commands.close = true);
                         deferred.signals.push(signal);
                     }
                 }
                 Action::Run { command } => deferred.commands.push(*command),
                 Action::Wake { operation } => {
-                    let waker = self.wakers.remove(&operation);
+                    let waker = self.wakers.remove(operation);
                     match deferred.waker {
                         None => deferred.waker = waker,
                         Some(_) => deferred.wakers.extend(waker),
@@ -180,7 +180,7 @@ impl<S> Inner<S> {
         socket: SocketId,
         write: impl FnOnce(&mut SocketCommands),
     ) -> Option<Arc<Signal>> {
-        let signal = &self.sockets.get(&socket)?.signal;
+        let signal = &self.sockets.get(socket)?.signal;
         signal.write(write);
         Some(signal.clone())
     }

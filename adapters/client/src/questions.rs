@@ -72,7 +72,7 @@ impl<R: Runtime> Asked<R> {
     /// which later connections can use.
     fn answer(&self, answer: Answer) {
         self.shared.with(|inner, now| {
-            let is_open = inner.asked.remove(&self.id).is_some();
+            let is_open = inner.asked.remove(self.id).is_some();
             if is_open || matches!(answer, Answer::Keys(_)) {
                 inner.core.handle_answer(now, self.id, answer);
             }

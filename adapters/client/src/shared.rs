@@ -17,7 +17,7 @@ use bson::oid::ObjectId;
 use onionskin_core::{
     client::{
         AfterExchange, Client as Core, Outcome, Progress, QuestionId, SelectorAnswer, SocketId,
-        closed_by_peer,
+        Table, closed_by_peer,
     },
     error::Error,
     event::Event,
@@ -27,7 +27,6 @@ use onionskin_core::{
     time::{Instant, WallTime},
 };
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -63,12 +62,12 @@ pub(crate) struct Shared<R: Runtime> {
 /// The state that the lock protects.
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
-    pub(crate) sockets: BTreeMap<SocketId, Socket<S>>,
+    pub(crate) sockets: Table<SocketId, Socket<S>>,
     /// The questions that tasks answer, with the signals of these tasks.
-    pub(crate) asked: BTreeMap<QuestionId, Arc<Signal>>,
+    pub(crate) asked: Table<QuestionId, Arc<Signal>>,
     /// Streams without an owner. They are closed after the lock is released.
     pub(crate) abandoned_streams: Vec<S>,
-    pub(crate) wakers: BTreeMap<OperationId, Waker>,
+    pub(crate) wakers: Table<OperationId, Waker>,
     /// The deadline for which the timer task waits.
     pub(crate) timer_set: Option<Instant>,
     /// The number of spawned tasks that have not ended.
@@ -112,10 +111,10 @@ impl<R: Runtime> Shared<R> {
             start,
             inner: Mutex::new(Inner {
                 core,
-                sockets: BTreeMap::new(),
-                asked: BTreeMap::new(),
+                sockets: Table::default(),
+                asked: Table::default(),
                 abandoned_streams: Vec::new(),
-                wakers: BTreeMap::new(),
+                wakers: Table::default(),
                 timer_set: None,
                 tasks: 0,
                 idle: Waiters::default(),
@@ -293,7 +292,7 @@ impl<R: Runtime> Shared<R> {
                 (Progress::Waiting(id), Some(waker)) => inner.wakers.insert(*id, waker),
                 (_, unused) => {
                     waker = unused;
-                    inner.wakers.remove(&id)
+                    inner.wakers.remove(id)
                 }
             };
             (progress, old)
@@ -316,7 +315,7 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn cancel(self: &Arc<Self>, id: OperationId) {
         let _old = self.with(|inner, now| {
             inner.core.cancel(now, id);
-            inner.wakers.remove(&id)
+            inner.wakers.remove(id)
         });
     }
 
@@ -390,7 +389,7 @@ impl<S> Inner<S> {
     /// Parks a stream, so that the next exchange of its connection finds it. If the socket is
     /// unknown, the stream is closed.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
-        match self.sockets.get_mut(&id) {
+        match self.sockets.get_mut(id) {
             Some(socket) => socket.stream = Some(stream),
             None => self.abandoned_streams.push(stream),
         }
@@ -398,7 +397,7 @@ impl<S> Inner<S> {
 
     /// Removes a socket whose stream is closed.
     pub(crate) fn forget(&mut self, id: SocketId) {
-        self.sockets.remove(&id);
+        self.sockets.remove(id);
     }
 
     fn take_socket(&mut self, now: Instant, mut progress: Progress) -> Started<S> {
@@ -418,7 +417,7 @@ impl<S> Inner<S> {
                 Progress::Answered(answer) => return Progress::Answered(answer),
                 Progress::Failed(error) => return Progress::Failed(error),
             };
-            let socket = self.sockets.get_mut(&exchange.socket());
+            let socket = self.sockets.get_mut(exchange.socket());
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {

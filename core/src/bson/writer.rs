@@ -29,6 +29,7 @@ pub struct DocumentWriter<'a> {
 
 impl<'a> DocumentWriter<'a> {
     /// Starts a document at the end of `buffer`.
+    #[inline]
     pub fn begin(buffer: &'a mut Vec<u8>) -> Self {
         let start = buffer.len();
         buffer.extend_from_slice(&[0; 4]);
@@ -37,18 +38,21 @@ impl<'a> DocumentWriter<'a> {
 
     /// Starts a sequence of elements without a document around them. The sequence has neither
     /// length nor terminator, so [`end`](Self::end) must not be called.
+    #[inline]
     pub fn bare(buffer: &'a mut Vec<u8>) -> Self {
         let start = buffer.len();
         Self { buffer, start }
     }
 
     /// Ends the document: appends its terminator and sets its length.
+    #[inline]
     pub fn end(self) {
         self.buffer.push(0);
         let length = length(self.buffer.len() - self.start);
         self.buffer[self.start..self.start + 4].copy_from_slice(&length);
     }
 
+    #[inline]
     fn key(&mut self, element: u8, key: &str) -> &mut Vec<u8> {
         debug_assert!(!key.bytes().any(|b| b == 0), "a field name holds no NUL");
         self.buffer.push(element);
@@ -58,24 +62,28 @@ impl<'a> DocumentWriter<'a> {
     }
 
     /// Appends an int32.
+    #[inline]
     pub fn i32(&mut self, key: &str, value: i32) -> &mut Self {
         self.key(0x10, key).extend_from_slice(&value.to_le_bytes());
         self
     }
 
     /// Appends an int64.
+    #[inline]
     pub fn i64(&mut self, key: &str, value: i64) -> &mut Self {
         self.key(0x12, key).extend_from_slice(&value.to_le_bytes());
         self
     }
 
     /// Appends a boolean.
+    #[inline]
     pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
         self.key(0x08, key).push(value.into());
         self
     }
 
     /// Appends a string.
+    #[inline]
     pub fn str(&mut self, key: &str, value: &str) -> &mut Self {
         text(self.key(0x02, key), value);
         self
@@ -97,6 +105,7 @@ impl<'a> DocumentWriter<'a> {
     }
 
     /// Appends a document.
+    #[inline]
     pub fn document(&mut self, key: &str, value: &RawDocument) -> &mut Self {
         self.key(0x03, key).extend_from_slice(value.as_bytes());
         self
@@ -328,6 +337,7 @@ impl<'a> DocumentWriter<'a> {
     }
 
     /// Appends encoded elements: the bytes of a document without its length and its terminator.
+    #[inline]
     pub fn elements(&mut self, elements: &[u8]) -> &mut Self {
         self.buffer.extend_from_slice(elements);
         self
@@ -341,6 +351,7 @@ fn length(bytes: usize) -> [u8; 4] {
 }
 
 /// Appends the value of a string.
+#[inline]
 fn text(buffer: &mut Vec<u8>, value: &str) {
     buffer.extend_from_slice(&length(value.len() + 1));
     buffer.extend_from_slice(value.as_bytes());

@@ -265,8 +265,7 @@ impl Connections {
     /// Takes the machine of a connection that is ready, and makes the pool the owner of the
     /// connection. `None` if the connection is not driven.
     pub(super) fn establish(&mut self, id: SocketId) -> Option<Box<Connection>> {
-        let slot = self.find(id)?;
-        let record = self.records.get_mut(slot);
+        let record = self.record(id)?;
         if !matches!(record.state, State::Driven(_)) {
             return None;
         }
@@ -298,8 +297,8 @@ impl Connections {
     /// Sets the owner of an established connection.
     #[inline]
     pub(super) fn set_state(&mut self, id: SocketId, owner: State) {
-        if let Some(slot) = self.find(id) {
-            self.records.get_mut(slot).state = owner;
+        if let Some(record) = self.record(id) {
+            record.state = owner;
         }
     }
 
@@ -329,8 +328,7 @@ impl Connections {
 
     /// Ends a drain and returns it. The caller decides on the next owner of the connection.
     fn take_draining(&mut self, id: SocketId) -> Option<Box<Drain>> {
-        let slot = self.find(id)?;
-        let record = self.records.get_mut(slot);
+        let record = self.record(id)?;
         if !matches!(record.state, State::Draining(_)) {
             return None;
         }
@@ -390,8 +388,14 @@ impl Connections {
         }
     }
 
+    #[inline]
     fn find(&self, id: SocketId) -> Option<Slot> {
         self.records.find(id.number(), Slot(id.slot()))
+    }
+
+    #[inline]
+    fn record(&mut self, id: SocketId) -> Option<&mut Record> {
+        self.records.find_mut(id.number(), Slot(id.slot()))
     }
 
     /// Returns the owner of a connection; `None` if the connection was closed.

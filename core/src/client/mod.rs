@@ -35,6 +35,7 @@ mod questions;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -63,6 +64,7 @@ pub use questions::question::{Answer, Question, QuestionId};
 pub use questions::table::{MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT};
 pub use seeds::list::MIN_RESCAN_INTERVAL;
 pub use seeds::lookup::SeedLookup;
+pub use table::{Key, Table};
 #[cfg(any(test, feature = "unstable-machines"))]
 pub use {
     pins::PinState,

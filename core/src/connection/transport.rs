@@ -222,6 +222,7 @@ impl Transport {
 
     /// Processes the first `count` bytes of [`input`](Self::input). An error of a layer is returned
     /// later, once the messages before it were taken.
+    #[inline]
     pub fn received(&mut self, count: usize) -> Result<(), Error> {
         let Some(stack) = &mut self.stack else {
             self.decoder.filled(count);
@@ -274,6 +275,7 @@ impl Transport {
     }
 
     /// Drops the first `length` bytes of the buffer, which are a processed message.
+    #[inline]
     pub fn consume(&mut self, length: usize) {
         if self.take_unpacked().is_none() {
             self.decoder.consume(length);
@@ -301,6 +303,7 @@ impl Transport {
     }
 
     /// Frees the buffers of the layers, which an idle connection does not need.
+    #[inline]
     pub fn free_idle_buffers(&mut self) {
         if let Some(stack) = &mut self.stack {
             stack.free_idle_buffers();

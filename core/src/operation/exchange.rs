@@ -124,6 +124,7 @@ pub(crate) struct ExchangeState {
 }
 
 impl Exchange {
+    #[inline]
     pub(crate) fn new(lease: Lease, mut operation: Box<Operation>, context: Context) -> Self {
         let state = &mut operation.exchange;
         if std::mem::replace(&mut state.is_used, true) {
@@ -199,6 +200,7 @@ impl Exchange {
     /// server, or if its documents are not valid BSON.
     ///
     /// [SEL-59]: crate::requirements::server_selection#SEL-59
+    #[inline]
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         if !self.is_preliminary() {
             self.operation.limit_time(now, self.lease.facts.is_cryptd)?;
@@ -275,6 +277,7 @@ impl Exchange {
 
     /// Decompresses the next slice of the reply. Returns `true` once the reply is complete. Other
     /// tasks should run before each call.
+    #[inline]
     pub fn unpack(&mut self) -> Result<bool, Error> {
         let transport = &mut self.lease.transport;
         let mut awaited = Awaited::Reply(self.operation.exchange.context.request_id);
@@ -382,6 +385,7 @@ impl Exchange {
     /// Ends the use of the connection: drops the reply, and frees buffers that an idle connection
     /// does not need. If the caller left or the operation's time limit passed, retracts a request
     /// of which nothing was sent. Returns what remains on the connection.
+    #[inline]
     pub(crate) fn close(&mut self, now: Instant, outcome: &Outcome) -> Remains {
         if !self.operation.exchange.is_held {
             self.lease.used = now;

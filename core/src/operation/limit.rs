@@ -10,6 +10,7 @@ impl Operation {
     /// Returns a timeout error if the deadline passed before this command began. The time limit of
     /// a cursor begins with the command that opened the cursor, and that of a program with its
     /// first command.
+    #[inline]
     pub(crate) fn expired(&self, now: Instant) -> Option<Error> {
         self.deadline.filter(|&deadline| deadline <= now)?;
         let name = self.request.name();
@@ -35,6 +36,7 @@ impl Operation {
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.
+    #[inline]
     pub(super) fn limit_time(&mut self, now: Instant, is_cryptd: bool) -> Result<(), Error> {
         let Some(deadline) = self.deadline else {
             // Any time limit, also that of zero, replaces the older one.

@@ -167,6 +167,7 @@ struct Bounds {
 impl Span {
     /// Sets the time limit of the first command on a later `command`, and returns their operation
     /// id. For the first command, changes nothing and returns `None`.
+    #[inline]
     pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
         let bounds = self.0.as_ref()?;
         // In a program without a time limit, a `killCursors` has its own limit, because it must not
@@ -178,6 +179,7 @@ impl Span {
     }
 
     /// Keeps the id and the time limit of the first command. Does nothing for a later command.
+    #[inline]
     pub(crate) fn note(&mut self, operation: &Operation) {
         if self.0.is_none() {
             self.open(operation.id, operation.request.timeout, operation.deadline);
@@ -289,6 +291,7 @@ impl<P: Program> Runner<P> {
     /// Passes a successful reply to the program. Call [`Exchange::end`] before, because the program
     /// can move the reply out of the exchange. Returns `None` after a preliminary ping or a failed
     /// attempt: when the exchange is given back, the client decides how the operation continues.
+    #[inline]
     pub fn handle_end(
         &mut self,
         exchange: &mut Exchange,
@@ -351,6 +354,7 @@ impl<P: Program> Runner<P> {
         self.ended.is_some()
     }
 
+    #[inline]
     fn note_end(&mut self, step: Step<P::Output>) -> Step<P::Output> {
         if let Step::Done(result) = &step
             && self.span.is_observed()

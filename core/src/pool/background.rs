@@ -60,6 +60,7 @@ impl<C> Pool<C> {
     }
 
     /// Returns the reason if an available connection is stale (CMAP-25) or idle (CMAP-26).
+    #[inline]
     pub(super) fn perished(&self, now: Instant, slot: Slot) -> Option<CloseReason> {
         if self.is_stale(slot) {
             return Some(CloseReason::Stale);

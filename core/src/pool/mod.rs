@@ -24,7 +24,7 @@ pub use types::{
 
 use crate::{
     address::Address,
-    arena::{Arena, List, Slot},
+    arena::{Arena, List, Numbered, Slot},
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::{Instant, earliest},
@@ -32,7 +32,7 @@ use crate::{
 use bson::oid::ObjectId;
 use services::Services;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -98,9 +98,7 @@ pub struct Pool<C> {
     /// The generations of services behind a load balancer, and the counts of pinned connections.
     services: Services,
     /// The check out requests that are not granted, failed or cancelled yet.
-    requests: Arena<Request>,
-    /// The slot in `requests` of each request.
-    request_slots: BTreeMap<CheckOutId, Slot>,
+    requests: Numbered<Request>,
     /// The wait queue: requests for which no connection is being established, in the order in which
     /// they are served (CMAP-30).
     queue: List,
@@ -193,8 +191,7 @@ impl<C> Pool<C> {
             draining: 0,
             is_draining_stale: false,
             services: Services::default(),
-            requests: Arena::new(),
-            request_slots: BTreeMap::new(),
+            requests: Numbered::new(),
             queue: List::new(),
             deadlines: BTreeSet::new(),
             background: None,
@@ -230,6 +227,7 @@ impl<C> Pool<C> {
     /// to wait, `Order::Grant` or `Order::Fail` follows, unless `cancel` is called first. The
     /// check out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
     /// requests. A second request with the id of a waiting one fails at once as well.
+    #[inline]
     pub fn check_out(
         &mut self,
         now: Instant,
@@ -253,6 +251,7 @@ impl<C> Pool<C> {
         self.begin_check_out(now, request, deadline, None)
     }
 
+    #[inline]
     fn begin_check_out(
         &mut self,
         now: Instant,
@@ -260,7 +259,7 @@ impl<C> Pool<C> {
         deadline: Option<Instant>,
         queue_limit: Option<Duration>,
     ) -> CheckOut<C> {
-        if !self.request_slots.is_empty() && self.request_slots.contains_key(&request) {
+        if self.find_request(request).is_some() {
             return CheckOut::Failed(Error::argument(
                 "a check out with this id is already waiting for a connection",
             ));
@@ -288,6 +287,7 @@ impl<C> Pool<C> {
     ///
     /// [CMAP-88]: crate::requirements::pool#CMAP-88
     /// [CMAP-89]: crate::requirements::pool#CMAP-89
+    #[inline]
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -380,6 +380,7 @@ impl<C> Pool<C> {
 
     /// Takes the usable connection that became available last, and marks it as in use. Closes
     /// perished connections that the search meets (CMAP-75).
+    #[inline]
     fn take_available(&mut self, now: Instant) -> Option<(Slot, C)> {
         while let Some(slot) = self.available.last() {
             match self.perished(now, slot) {
@@ -413,6 +414,7 @@ impl<C> Pool<C> {
     }
 
     /// Returns the slot of a connection, or `None` if the connection was closed.
+    #[inline]
     fn find(&self, id: ConnectionId) -> Option<Slot> {
         self.connections.find(id.number(), Slot(id.slot()))
     }
@@ -479,6 +481,7 @@ impl<C> Pool<C> {
         current != Some(connection.generation)
     }
 
+    #[inline]
     fn emit(&mut self, event: impl FnOnce(Address) -> PoolEvent) {
         if self.subscribed {
             let event = event(self.address.clone());

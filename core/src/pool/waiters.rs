@@ -10,6 +10,7 @@ use crate::{
 use std::time::Duration;
 
 impl<C> Pool<C> {
+    #[inline]
     pub(super) fn emit_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
         let id = self.id(slot);
         self.emit(|address| PoolEvent::CheckedOut {
@@ -36,7 +37,7 @@ impl<C> Pool<C> {
 
     /// Returns the slot of a request, or `None` if the request does not wait.
     pub(super) fn find_request(&self, id: CheckOutId) -> Option<Slot> {
-        self.request_slots.get(&id).copied()
+        self.requests.find(id.0)
     }
 
     /// Cancels a waiting request. The pool keeps a connection that is being established for this
@@ -75,7 +76,6 @@ impl<C> Pool<C> {
                 connection: None,
             },
         );
-        self.request_slots.insert(id, slot);
         self.requests.push_last(&mut self.queue, slot);
         if let Some(at) = armed {
             self.deadlines.insert((at, id));
@@ -98,6 +98,7 @@ impl<C> Pool<C> {
 
     /// Grants a usable connection to the head of the queue, or makes it available if no request
     /// waits. While requests wait, no other connection is available, so none is before this one.
+    #[inline]
     pub(super) fn hand_over(&mut self, now: Instant, connection: Slot, content: C) {
         if let Some(head) = self.queue.first() {
             self.mark_in_use(connection);
@@ -209,7 +210,6 @@ impl<C> Pool<C> {
             self.deadlines.remove(&(at, id));
         }
         self.requests.remove(slot);
-        self.request_slots.remove(&id);
     }
 
     /// Returns the error of a request that timed out or was cancelled (CMAP-143). The specification

@@ -214,6 +214,7 @@ impl Selector {
 
     /// Counts an operation at a server that was not chosen by a selection, such as the server of a
     /// cursor.
+    #[inline]
     pub fn started(&mut self, server: ServerId) {
         match self.counts.binary_search_by_key(&server, |&(id, _)| id) {
             Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(1),
@@ -222,6 +223,7 @@ impl Selector {
     }
 
     /// Ends the count of one operation at a server.
+    #[inline]
     pub fn finished(&mut self, server: ServerId) {
         if let Ok(at) = self.counts.binary_search_by_key(&server, |&(id, _)| id) {
             if self.counts[at].1 > 1 {

@@ -129,6 +129,7 @@ impl SessionPool {
     ///
     /// [LB-22]: crate::requirements::load_balancers#LB-22
     #[must_use = "a session that is not put back is lost"]
+    #[inline]
     pub fn take(
         &mut self,
         now: Instant,
@@ -161,6 +162,7 @@ impl SessionPool {
     }
 
     /// Puts a session back, unless it is dirty, about to end, or made by a parent process.
+    #[inline]
     pub fn put_back(&mut self, now: Instant, timeout_minutes: Option<i64>, session: ServerSession) {
         self.forget_old(now, timeout_minutes);
         if session.is_dirty()

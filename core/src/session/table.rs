@@ -76,6 +76,7 @@ impl Sessions {
     ///
     /// [LB-22]: crate::requirements::load_balancers#LB-22
     #[must_use = "a session that is not ended stays in use"]
+    #[inline]
     pub fn begin(&mut self, now: Instant, timeout_minutes: Option<i64>) -> SessionId {
         let session = self.pool.take(now, timeout_minutes, &mut self.random);
         self.last_number += 1;
@@ -96,6 +97,7 @@ impl Sessions {
     /// Notes that a command begins to run in this session, which restarts the session's timeout on
     /// the server. Returns the id of the session on the wire; `None` if the session is not in use.
     /// For each command, the caller has to call [`leave`](Self::leave) afterwards.
+    #[inline]
     pub fn use_for_command(&mut self, now: Instant, id: SessionId) -> Option<[u8; 16]> {
         let used = self.get_mut(id)?;
         used.commands += 1;
@@ -105,6 +107,7 @@ impl Sessions {
 
     /// Notes that a command no longer runs in this session. If the holder has ended the session and
     /// no other command runs in it, the session is put back.
+    #[inline]
     pub fn leave(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
         if let Some(used) = self.get_mut(id) {
             used.commands = used.commands.saturating_sub(1);
@@ -138,6 +141,7 @@ impl Sessions {
 
     /// Ends the use of a session by its holder. The session is put back once no command runs in it,
     /// unless it is dirty or about to end. Does nothing if the session is not in use.
+    #[inline]
     pub fn end(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
         let Some(slot) = self.used.find(id.number, Slot(id.slot)) else {
             return;
@@ -182,6 +186,7 @@ impl Sessions {
 
     /// True if the session is in use.
     #[must_use]
+    #[inline]
     pub fn is_used(&self, id: SessionId) -> bool {
         self.used.find(id.number, Slot(id.slot)).is_some()
     }
@@ -207,9 +212,9 @@ impl Sessions {
         self.pool.len()
     }
 
+    #[inline]
     fn get_mut(&mut self, id: SessionId) -> Option<&mut Used> {
-        let slot = self.used.find(id.number, Slot(id.slot))?;
-        Some(self.used.get_mut(slot))
+        self.used.find_mut(id.number, Slot(id.slot))
     }
 }
 

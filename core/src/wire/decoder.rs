@@ -87,11 +87,16 @@ impl FrameDecoder {
     /// Returns room for the next read, which is never empty. If the header of an incomplete frame
     /// has arrived, the room is large enough for the rest of the frame, or is at least 256 KiB.
     /// Fails if the header is not valid.
+    #[inline]
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         if self.is_empty() && self.buffer.len() >= READ_BYTES {
             (self.start, self.end) = (0, 0);
             return Ok(&mut self.buffer);
         }
+        self.spare_after_bytes()
+    }
+
+    fn spare_after_bytes(&mut self) -> Result<&mut [u8], WireError> {
         let buffered = self.end - self.start;
         let wanted = match self.header()? {
             Some(header) if header.length > buffered => {
@@ -105,6 +110,7 @@ impl FrameDecoder {
     }
 
     /// Reports that the first `count` bytes of [`spare`](Self::spare) were filled.
+    #[inline]
     pub fn filled(&mut self, count: usize) {
         self.end += count;
         assert!(
@@ -124,6 +130,7 @@ impl FrameDecoder {
 
     /// Returns the bytes that were received and not consumed.
     #[must_use]
+    #[inline]
     pub fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -153,6 +160,7 @@ impl FrameDecoder {
     }
 
     /// Removes the first `length` bytes, which are a processed message.
+    #[inline]
     pub fn consume(&mut self, length: usize) {
         self.start += length;
         assert!(
@@ -209,6 +217,7 @@ impl FrameDecoder {
         Header::decode(bytes, self.max_bytes).map(Some)
     }
 
+    #[inline]
     fn drop_skipped(&mut self) {
         if self.skip > 0 {
             let count = self.skip.min(self.end - self.start);

@@ -9,7 +9,7 @@ use smol::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     lock::Mutex,
 };
-use std::net::ToSocketAddrs as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 
 /// The size of a file. All of its chunks fit into one command, and into one batch of a cursor.
 const FILE_BYTES: usize = 15 * 1024 * 1024;
@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// The bytes of a message before its first document: the header, the flags, and the kind of the
 /// section.
-const HEAD_BYTES: usize = 21;
+pub(crate) const HEAD_BYTES: usize = 21;
 
 /// The operation code of `OP_MSG`.
 const OP_MSG: i32 = 2013;
@@ -101,9 +101,7 @@ impl<S: smol::io::AsyncRead + smol::io::AsyncWrite + Unpin> Socket<S> {
         client: &Client<R>,
         content: &[u8],
     ) -> Result<Self, Error> {
-        let host = client.options().hosts()[0].to_string();
-        let address = host.to_socket_addrs()?.next();
-        let address = address.ok_or_else(|| Error::argument("the host has no address"))?;
+        let address = address(client)?;
         let files_id = ObjectId::new();
         let mut chunks = Vec::new();
         let mut chunk_ids = Vec::new();
@@ -183,6 +181,13 @@ impl<S: smol::io::AsyncRead + smol::io::AsyncWrite + Unpin> Socket<S> {
     }
 }
 
+/// Returns the address of the first host of a client.
+pub(crate) fn address<R: Runtime>(client: &Client<R>) -> Result<SocketAddr, Error> {
+    let host = client.options().hosts()[0].to_string();
+    let address = host.to_socket_addrs()?.next();
+    address.ok_or_else(|| Error::argument("the host has no address"))
+}
+
 /// Returns the id of the stored file.
 async fn stored<R: Runtime>(client: &Client<R>) -> Result<ObjectId, Error> {
     let files = client.database("cost").collection::<Document>("fs.files");
@@ -192,7 +197,7 @@ async fn stored<R: Runtime>(client: &Client<R>) -> Result<ObjectId, Error> {
 }
 
 /// Begins a message with its body.
-fn message(out: &mut Vec<u8>, body: &RawDocument) {
+pub(crate) fn message(out: &mut Vec<u8>, body: &RawDocument) {
     let header = [0, 1, 0, OP_MSG, 0];
     out.extend(header.iter().flat_map(|number| number.to_le_bytes()));
     out.push(0);
@@ -200,7 +205,7 @@ fn message(out: &mut Vec<u8>, body: &RawDocument) {
 }
 
 /// Ends a message.
-fn end(message: &mut [u8]) {
+pub(crate) fn end(message: &mut [u8]) {
     let size = length(message.len());
     message[..4].copy_from_slice(&size);
 }

@@ -3,7 +3,8 @@
 //!
 //! `onionskin-costs URI KIND COUNT [RUNTIME]`, where KIND is one of these:
 //!
-//! - `ping`, and `rush`: pings of 64 tasks at once.
+//! - `ping`, and `rush`: pings of 64 tasks at once. `socket-ping` and `socket-rush`: the same bytes
+//!   over bare sockets, in one task, and in 16 tasks with a socket each.
 //! - `find`, `batch` and the scans `scan`, `scan-borrowed`, `scan-document`, `scan-raw`.
 //! - `insert` and `insert-person`.
 //! - `transaction` of two inserts, and `three-commands`: two inserts and a ping in a session.
@@ -20,6 +21,7 @@
 mod files;
 mod operations;
 mod people;
+mod pings;
 
 use onionskin::{Client, Error, Runtime};
 use operations::Handles;
@@ -34,6 +36,9 @@ const WARM_UP: usize = 100;
 
 /// The number of tasks of a rush.
 const RUSH_TASKS: usize = 64;
+
+/// The number of tasks of a rush over bare sockets, each with a socket of its own.
+const SOCKET_TASKS: usize = 16;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -106,27 +111,55 @@ async fn run<R: Runtime>(
     kind: &str,
     count: usize,
 ) -> Result<(), Error> {
-    if kind != "rush" {
-        for _ in 0..count {
-            handles.once(kind).await?;
+    match kind {
+        "rush" => {
+            in_tasks(client, RUSH_TASKS, count, |count| {
+                let handles = handles.clone();
+                async move {
+                    for _ in 0..count {
+                        handles.once("ping").await?;
+                    }
+                    Ok(())
+                }
+            })
+            .await
         }
-        return Ok(());
-    }
-    let (sender, results) = smol::channel::bounded(RUSH_TASKS);
-    for task in 0..RUSH_TASKS {
-        let (handles, sender) = (handles.clone(), sender.clone());
-        client.runtime().spawn(async move {
-            let mut result = Ok(());
-            for _ in (task..count).step_by(RUSH_TASKS) {
-                result = result.and(handles.once("ping").await);
+        "socket-rush" => {
+            in_tasks(client, SOCKET_TASKS, count, |count| {
+                let client = client.clone();
+                async move { pings::send(&client, count).await }
+            })
+            .await
+        }
+        "socket-ping" => pings::send(client, count).await,
+        kind => {
+            for _ in 0..count {
+                handles.once(kind).await?;
             }
-            sender
-                .send(result)
-                .await
-                .expect("the receiver waits for all tasks");
+            Ok(())
+        }
+    }
+}
+
+/// Divides operations among tasks. `run` returns the future of a task, which runs this number of
+/// operations.
+async fn in_tasks<R: Runtime, F: Future<Output = Result<(), Error>> + Send + 'static>(
+    client: &Client<R>,
+    tasks: usize,
+    count: usize,
+    run: impl Fn(usize) -> F,
+) -> Result<(), Error> {
+    let (sender, results) = smol::channel::bounded(tasks);
+    for task in 0..tasks {
+        let work = run((task..count).step_by(tasks).len());
+        let sender = sender.clone();
+        client.runtime().spawn(async move {
+            let result = work.await;
+            let sent = sender.send(result).await;
+            sent.expect("the receiver waits for all tasks");
         });
     }
-    for _ in 0..RUSH_TASKS {
+    for _ in 0..tasks {
         results.recv().await.expect("each task sends its result")?;
     }
     Ok(())

@@ -57,6 +57,7 @@ impl Client {
         self.start_command(now, span, command, observed)
     }
 
+    #[inline]
     fn start_command(
         &mut self,
         now: Instant,
@@ -146,6 +147,7 @@ impl Client {
 
     /// Continues an operation from `attempt`, with further attempts if necessary. Returns when the
     /// operation has an exchange, waits, asks the server selector, or has failed.
+    #[inline]
     pub(in crate::client) fn advance(
         &mut self,
         now: Instant,
@@ -207,6 +209,7 @@ impl Client {
 
     /// Begins an attempt: selects a server and checks out a connection from its pool. An operation
     /// that has a pin takes its pinned connection instead, and one that has to pause waits.
+    #[inline]
     pub(in crate::client) fn attempt(
         &mut self,
         now: Instant,

@@ -15,6 +15,7 @@ impl Client {
     /// Makes an exchange of this operation and this connection. The exchange is a preliminary ping
     /// if the connection has to be pinged first. If the operation cannot run on the connection,
     /// ends the lease, and fails.
+    #[inline]
     pub(in crate::client) fn begin_exchange(
         &mut self,
         now: Instant,
@@ -47,6 +48,7 @@ impl Client {
         Ok(exchange)
     }
 
+    #[inline]
     pub(in crate::client) fn new_exchange(
         &mut self,
         mut lease: Lease,

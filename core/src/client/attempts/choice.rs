@@ -91,6 +91,7 @@ impl Choice {
     }
 
     /// Selects a server and counts the operation there.
+    #[inline]
     pub(in crate::client) fn select(
         &mut self,
         view: View<'_>,

@@ -67,6 +67,7 @@ impl Client {
         after
     }
 
+    #[inline]
     fn end_exchange(
         &mut self,
         now: Instant,
@@ -153,6 +154,7 @@ impl Client {
         End::Failed(error, Some(Box::new(exchange.lease.facts.clone())))
     }
 
+    #[inline]
     pub(in crate::client) fn after_exchange(
         &mut self,
         now: Instant,
@@ -180,6 +182,7 @@ impl Client {
     }
 
     /// Adds the pin holders that an exchange made for its connection.
+    #[inline]
     pub(in crate::client) fn keep_pinned(&mut self, lease: &Lease, operation: &mut Operation) {
         let holders = std::mem::take(&mut operation.exchange.pinned);
         // In a child process after a fork, the pool of a parent's connection is closed, and the
@@ -194,6 +197,7 @@ impl Client {
     }
 
     /// Ends an attempt and decides how the operation continues.
+    #[inline]
     pub(in crate::client) fn end_attempt(
         &mut self,
         now: Instant,

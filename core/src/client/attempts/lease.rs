@@ -35,6 +35,7 @@ impl Client {
     /// One whose reply is outstanding drains first. A broken one is closed, or kept as broken until
     /// its pins are released. Nothing of this happens if the client [took the connection
     /// back](Self::take_back) before.
+    #[inline]
     pub(in crate::client) fn end_lease(
         &mut self,
         now: Instant,
@@ -90,6 +91,7 @@ impl Client {
 
     /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool. An
     /// `Err` says that the connection is broken, by this error if there is one.
+    #[inline]
     pub(super) fn return_connection(
         &mut self,
         now: Instant,

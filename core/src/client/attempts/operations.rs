@@ -2,6 +2,7 @@
 //! they were granted a connection, got an answer or failed.
 
 use crate::{
+    arena::Numbered,
     auth::Finding,
     client::QuestionId,
     connection::SocketId,
@@ -11,7 +12,7 @@ use crate::{
     time::Instant,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    collections::{BTreeSet, VecDeque},
     ops::RangeInclusive,
     time::Duration,
 };
@@ -70,7 +71,7 @@ impl Waiting {
 /// keep its exchange.
 #[derive(Debug)]
 pub(in crate::client) struct Operations {
-    waiting: BTreeMap<OperationId, Waiting>,
+    waiting: Numbered<Waiting>,
     /// The operations in `waiting` that wait for a server, oldest first.
     without_server: BTreeSet<OperationId>,
     /// The deadlines of the operations in `without_server`, earliest first.
@@ -89,7 +90,7 @@ pub(in crate::client) struct Operations {
 impl Operations {
     pub(in crate::client) const fn new(max_without_server: usize) -> Self {
         Self {
-            waiting: BTreeMap::new(),
+            waiting: Numbered::new(),
             without_server: BTreeSet::new(),
             deadlines_without_server: BTreeSet::new(),
             paused: 0,
@@ -154,7 +155,7 @@ impl Operations {
             Waiting::Granted(..) => self.granted += 1,
             _ => {}
         }
-        self.waiting.insert(id, waiting);
+        self.waiting.insert(id.0, waiting);
     }
 
     /// Removes and returns an operation.
@@ -168,13 +169,11 @@ impl Operations {
         id: OperationId,
         wanted: impl FnOnce(&Waiting) -> bool,
     ) -> Option<Waiting> {
-        let Entry::Occupied(entry) = self.waiting.entry(id) else {
-            return None;
-        };
-        if !wanted(entry.get()) {
+        let slot = self.waiting.find(id.0)?;
+        if !wanted(self.waiting.get(slot)) {
             return None;
         }
-        let waiting = entry.remove();
+        let waiting = self.waiting.remove(slot)?;
         match &waiting {
             Waiting::ForServer(operation) => {
                 self.without_server.remove(&id);
@@ -197,8 +196,8 @@ impl Operations {
         if ids.is_empty() {
             return None;
         }
-        let id = self.without_server.range(ids).next()?;
-        self.waiting.get(id)?.operation()
+        let &id = self.without_server.range(ids).next()?;
+        self.get(id)?.operation()
     }
 
     /// Returns the newest operation that waits for a server.
@@ -252,7 +251,7 @@ impl Operations {
     }
 
     pub(in crate::client) fn get(&self, id: OperationId) -> Option<&Waiting> {
-        self.waiting.get(&id)
+        Some(self.waiting.get(self.waiting.find(id.0)?))
     }
 
     /// Returns the operations for which `wanted` is true, oldest first.
@@ -260,16 +259,21 @@ impl Operations {
         &self,
         wanted: impl Fn(&Waiting) -> bool,
     ) -> Vec<OperationId> {
-        let found = self.waiting.iter().filter(|(_, waiting)| wanted(waiting));
-        found.map(|(&id, _)| id).collect()
+        let found = self.waiting.iter().filter(|(.., waiting)| wanted(waiting));
+        let mut ids: Vec<_> = found.map(|(id, ..)| OperationId(id)).collect();
+        ids.sort_unstable();
+        ids
     }
 
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(in crate::client) fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
-        self.waiting.iter().map(|(&id, waiting)| (id, waiting))
+        let mut all: Vec<_> = self.waiting.iter().collect();
+        all.sort_unstable_by_key(|&(id, ..)| id);
+        all.into_iter()
+            .map(|(id, _, waiting)| (OperationId(id), waiting))
     }
 
     pub(in crate::client) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() as usize
     }
 }

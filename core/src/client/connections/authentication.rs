@@ -176,8 +176,7 @@ impl Connections {
     /// Takes the operation and the facts of a connection that authenticates again; `None` for any
     /// other connection.
     pub(in crate::client) fn take_again(&mut self, id: SocketId) -> Option<Again> {
-        let slot = self.find(id)?;
-        self.records.get_mut(slot).again.take().map(|again| *again)
+        self.record(id)?.again.take().map(|again| *again)
     }
 
     /// True for a connection that authenticates again.

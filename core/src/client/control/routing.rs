@@ -58,7 +58,14 @@ impl Client {
     }
 
     /// Carries out the orders of all parts until there are none.
+    #[inline]
     pub(in crate::client) fn carry(&mut self, now: Instant) {
+        if self.has_orders() {
+            self.carry_orders(now);
+        }
+    }
+
+    fn carry_orders(&mut self, now: Instant) {
         #[cfg(debug_assertions)]
         assert!(
             !std::mem::replace(&mut self.out.is_carrying, true),
