@@ -7,6 +7,7 @@ use commands::{
     Output,
     check::{self, Check},
     interrupt,
+    replay::{self, ReplayRun},
     serve::{self, Serve},
     simulate::{self, Simulate},
 };
@@ -38,6 +39,10 @@ enum What {
     /// is 0 if all runs succeed, or else that of the worst failure: 3 crash, 4 safety, 5 liveness.
     /// It is 130 if SIGINT or SIGTERM ends the sweep before a failure.
     Simulate(Simulate),
+    /// Repeat a run that `simulate --record` has recorded, and compare each step with the
+    /// recording. The exit code is 0 if the run is the recorded one, 1 if it differs, and 2 if the
+    /// file cannot be replayed.
+    Replay(ReplayRun),
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         What::Demo(demo) => run_demo(demo).map(|()| ExitCode::SUCCESS),
         What::Check(check) => check::run(&check),
         What::Simulate(simulate) => simulate::run(&simulate),
+        What::Replay(replay) => replay::run(&replay),
     };
     match done {
         Ok(code) => code,
@@ -174,7 +180,7 @@ mod tests {
         let parsed = Command::try_parse_from(arguments.filter(|word| !word.is_empty()));
         match parsed.map_err(|error| error.to_string())?.what {
             What::Serve(serve) => serve::options(&serve).map_err(|error| error.to_string()),
-            What::Demo(_) | What::Check(_) | What::Simulate(_) => panic!("it is not served"),
+            other => panic!("{other:?} is not served"),
         }
     }
 

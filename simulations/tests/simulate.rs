@@ -129,6 +129,66 @@ fn a_failed_run_is_printed_with_its_replay_and_made_smaller() {
 }
 
 #[test]
+fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
+    let scenario = file("recorded.toml", FAILING);
+    let scenario = scenario.to_str().expect("text");
+    let recording = file("recorded.rec", "");
+    let recording = recording.to_str().expect("text");
+    let recorded = simulate(&[scenario, "--seeds", "5", "--record", recording]);
+    assert_eq!(
+        recorded.status.code(),
+        Some(5),
+        "it fails as without a recording"
+    );
+    let replay = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onionskin"));
+        command.arg("replay").args(arguments).stdin(Stdio::null());
+        command.output().expect("it runs")
+    };
+    let replayed = replay(&[recording]);
+    assert_eq!(
+        replayed.status.code(),
+        Some(0),
+        "{}",
+        text(&replayed.stderr)
+    );
+    let said = text(&replayed.stdout);
+    assert!(
+        said.ends_with("seed 5, core: the run is the recorded one\n"),
+        "{said}"
+    );
+    let stopped = replay(&[recording, "--to", "50ms"]);
+    assert!(
+        text(&stopped.stdout).contains("\nclient 0: "),
+        "{}",
+        text(&stopped.stdout)
+    );
+    let stepped = replay(&[recording, "--step"]);
+    assert_eq!(stepped.status.code(), Some(0), "without commands it ends");
+    assert_eq!(replay(&[recording, "--to", "5 h"]).status.code(), Some(2));
+    assert_eq!(
+        replay(&[recording, "--to", "5s", "--step"]).status.code(),
+        Some(2)
+    );
+    let wrong = replay(&[scenario]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        text(&wrong.stderr).contains("no recording"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    for arguments in [
+        &[scenario, "--seeds", "0..2", "--record", recording][..],
+        &[scenario, "--seeds", "5", "--record", scenario],
+        &[scenario, "--seeds", "5", "--record", "/nowhere/at/all"],
+        &[scenario, "--seeds", "5", "--record", recording, "--trace"],
+    ] {
+        let refused = simulate(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
 fn wrong_arguments_have_an_exit_code_of_their_own() {
     let odd = file("odd.toml", "tasks = 0\n");
     let odd = odd.to_str().expect("text");

@@ -4,8 +4,8 @@ use super::{QuestionId, SocketId};
 use crate::{arena::Numbered, operation::OperationId};
 use std::marker::PhantomData;
 
-/// What a shell keeps of its sockets, its operations or its questions, by their ids. A value is
-/// found in constant time on average.
+/// Values that a shell keeps of its sockets, its operations or its questions, by their ids. A value
+/// is found in constant time on average.
 ///
 /// ```
 /// use onionskin_core::{client::Table, operation::OperationId};

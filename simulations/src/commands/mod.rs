@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod interrupt;
 mod output;
+pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 

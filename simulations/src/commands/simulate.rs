@@ -1,5 +1,7 @@
 //! The subcommand `simulate`.
 
+mod single;
+
 use super::{
     Output,
     interrupt::{self, INTERRUPTED},
@@ -36,7 +38,7 @@ const CHECKED_SEEDS: usize = 100;
 const MAX_VERDICT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The options that are about runs.
-const OF_RUNS: [&str; 10] = [
+const OF_RUNS: [&str; 11] = [
     "seeds",
     "way",
     "jobs",
@@ -44,6 +46,7 @@ const OF_RUNS: [&str; 10] = [
     "until_failure",
     "seconds",
     "trace",
+    "record",
     "report",
     "history",
     "shrink",
@@ -91,6 +94,11 @@ pub(crate) struct Simulate {
     /// Print each step of the run. Only with one seed.
     #[arg(long, conflicts_with_all = ["json", "shard", "jobs", "seconds", "until_failure"])]
     trace: bool,
+    /// Record the run in this file, for `onionskin replay`. Only with one seed.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["json", "shard", "jobs", "seconds", "until_failure", "trace"])]
+    #[arg(conflicts_with_all = ["report", "history", "shrink"])]
+    record: Option<PathBuf>,
     /// Write a page of HTML that shows the first failed run, or without a failure the first run. A
     /// run that panicked has none.
     #[arg(long, value_name = "FILE")]
@@ -186,7 +194,10 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         })?;
     }
     if arguments.trace {
-        return trace(arguments, way, name, scenario);
+        return single::trace(arguments, way, name, scenario);
+    }
+    if let Some(path) = &arguments.record {
+        return single::record(arguments, path, way, name, scenario);
     }
     let outputs = open_outputs(arguments, scenario)?;
     keep_panics();
@@ -297,28 +308,6 @@ fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Runs one seed and prints its steps.
-fn trace(arguments: &Simulate, way: Way, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
-    let Range { start: seed, end } = arguments.seeds;
-    if end - seed > 1 {
-        let text = "`--trace` needs one seed, as in `--seeds 7`";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    let outputs = open_outputs(arguments, scenario)?;
-    let run = run_keeping(seed, way, scenario, |options| {
-        options.keep_trace = true;
-        options.keep_picture = outputs.page.is_some();
-    });
-    let written = outputs.write(name, Some(&run));
-    let mut verdict = Verdict::default();
-    verdict.add(seed, &run);
-    print(&match run {
-        Ok(report) => format!("{}\n{report}\n", report.trace),
-        Err(text) => format!("seed {seed}: panic: {text}\n"),
-    })?;
-    conclude(&verdict, written)
-}
-
 fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<ExitCode> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut verdict = read(first)?;
@@ -365,10 +354,10 @@ fn open_outputs<'a>(arguments: &'a Simulate, scenario: &Scenario) -> io::Result<
     }
     let [page_file, history_file] =
         [page, history].map(|path| path.and_then(|path| path.canonicalize().ok()));
-    let read = arguments.scenario.as_deref().map(Path::new);
-    let read = read.filter(|path| path.extension().is_some());
-    let read = read.and_then(|path| path.canonicalize().ok());
-    let is_read = read.is_some() && [&page_file, &history_file].contains(&&read);
+    let is_read = [page, history]
+        .into_iter()
+        .flatten()
+        .any(|path| single::is_read(arguments, path));
     let is_same = page.is_some() && page == history;
     if is_read || is_same || page_file.is_some() && page_file == history_file {
         return refuse("`--report`, `--history` and the scenario must be different files");

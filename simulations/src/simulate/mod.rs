@@ -1,11 +1,15 @@
 //! Sweeps over seeds of a scenario, on several threads.
 
 pub mod isolation;
+pub mod recording;
+pub mod replay;
 pub mod scenarios;
 pub mod shrink;
 pub mod verdict;
 
-use onionskin_worlds::world::{Report, Scenario, Way, WorldOptions, run_seed};
+use onionskin_worlds::world::{
+    Report, Scenario, Watcher, Way, WorldOptions, run_seed, run_watched,
+};
 use std::{
     cell::Cell,
     ops::Range,
@@ -139,12 +143,31 @@ pub fn run_keeping(
 ) -> Result<Report, String> {
     let mut options = scenario.options(seed);
     keep(&mut options);
-    let run = AssertUnwindSafe(|| {
+    guarded(|| {
         let mut report = run_seed(seed, way, options);
         isolation::judge(&mut report);
         report
+    })
+}
+
+/// As [`run`]. Shows each step to a watcher. `None` if the watcher has ended the run.
+pub fn run_with(
+    seed: u64,
+    way: Way,
+    scenario: &Scenario,
+    watcher: &mut dyn Watcher,
+) -> Option<Result<Report, String>> {
+    let options = scenario.options(seed);
+    let run = guarded(|| {
+        let mut report = run_watched(seed, way, options, watcher)?;
+        isolation::judge(&mut report);
+        Some(report)
     });
-    panic::catch_unwind(run).map_err(|panic| {
+    run.transpose()
+}
+
+fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = PANIC.take();
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));

@@ -26,6 +26,7 @@ pub mod runtime;
 pub mod scenario;
 mod setup;
 pub mod trace;
+mod watch;
 pub mod workload;
 
 pub use core_world::CoreWorld;
@@ -36,15 +37,14 @@ pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
 pub use scenario::{Scenario, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
+pub use watch::{Step, Watcher, run_watched};
 
 /// Runs the world of a seed to its end, and returns the report.
 #[must_use]
 pub fn run_seed(seed: u64, way: Way, options: WorldOptions) -> Report {
-    if way == Way::Runtime {
-        return runtime::run_world(seed, options);
-    }
-    match CoreWorld::new(seed, options.clone()) {
-        Ok(world) => world.run(),
-        Err(failure) => Report::of_failure(seed, way, options, failure),
-    }
+    let report = match way {
+        Way::Core => CoreWorld::new(seed, options.clone()).map(CoreWorld::run),
+        Way::Runtime => runtime::run_world(seed, options.clone()),
+    };
+    report.unwrap_or_else(|failure| Report::of_failure(seed, way, options, failure))
 }

@@ -24,6 +24,8 @@ pub struct Trace {
     kept: Option<Kept>,
     picture: Option<Box<Picture>>,
     line: String,
+    /// The lines since the last [`take_new`](Self::take_new); `None` without a watcher.
+    new: Option<String>,
     digest: Sha256,
     lines: u64,
 }
@@ -65,6 +67,7 @@ impl Trace {
             kept: keep.then(Kept::default),
             picture: None,
             line: String::new(),
+            new: None,
             digest: Sha256::new(),
             lines: 0,
         }
@@ -141,6 +144,19 @@ impl Trace {
         if let Some(kept) = &mut self.kept {
             kept.push(&self.line, PART_BYTES);
         }
+        if let Some(new) = &mut self.new {
+            new.push_str(&self.line);
+        }
+    }
+
+    /// Collects lines for [`take_new`](Self::take_new) from now on.
+    pub(super) fn collect_new(&mut self) {
+        self.new.get_or_insert_default();
+    }
+
+    /// Takes the lines since the last call.
+    pub(super) fn take_new(&mut self) -> String {
+        self.new.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the kept lines. If the trace was longer, the first line tells how many lines before

@@ -18,6 +18,7 @@ use super::{
     scenario::Span,
     setup,
     trace::Trace,
+    watch::{self, Step, Watcher},
     workload::{Entry, History, SLACK},
 };
 use onionskin_core::{
@@ -30,6 +31,7 @@ use onionskin_core::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::ControlFlow,
     time::Duration,
 };
 use tasks::Task;
@@ -169,6 +171,34 @@ impl CoreWorld {
     /// Runs the world to its end, and returns the report.
     #[must_use]
     pub fn run(mut self) -> Report {
+        // Nothing ends the run early.
+        let _ = self.run_phases(&mut |_| ControlFlow::Continue(()));
+        self.into_report()
+    }
+
+    /// Runs the world and shows each step to a watcher. `None` if the watcher has ended the run.
+    pub(super) fn run_watched(mut self, watcher: &mut dyn Watcher) -> Option<Report> {
+        self.trace.collect_new();
+        let ended = self.run_phases(&mut |world| {
+            let lines = world.trace.take_new();
+            if lines.is_empty() {
+                return ControlFlow::Continue(());
+            }
+            watcher.look(&Step {
+                at: world.now,
+                lines: &lines,
+                state: &|| world.describe(),
+            })
+        });
+        ended.is_continue().then(|| self.into_report())
+    }
+
+    /// Runs the phases of the world. `look` is called after each step, and once at the end; its
+    /// `Break` ends the run.
+    fn run_phases(
+        &mut self,
+        look: &mut impl FnMut(&mut Self) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         if self.options.keep_picture {
             self.trace.keep_picture();
             self.network.show(self.now, &mut self.trace);
@@ -182,32 +212,36 @@ impl CoreWorld {
             }
         }
         let limit = self.late_from + Duration::from_secs(600);
-        self.step_until(limit, "its callers to come to an end", |world| {
+        self.step_until(limit, "its callers to come to an end", look, |world| {
             world
                 .sides
                 .iter()
                 .all(|side| side.tasks.iter().all(Task::is_done))
-        });
+        })?;
         for client in 0..self.sides.len() {
             self.end_sessions(client);
         }
         let limit = self.now + CLOSING_LIMIT;
-        self.step_until(limit, "sessions to end", |world| {
+        self.step_until(limit, "sessions to end", look, |world| {
             world
                 .sides
                 .iter()
                 .all(|side| side.tasks.iter().all(Task::is_done))
-        });
+        })?;
         for client in 0..self.sides.len() {
             self.close(client);
         }
         let limit = self.now + CLOSING_LIMIT;
-        self.step_until(limit, "connections to be closed", |world| {
+        self.step_until(limit, "connections to be closed", look, |world| {
             world.network.open_links() == 0 && world.sides.iter().all(|s| s.sockets.is_empty())
-        });
+        })?;
         if self.failure.is_none() {
             self.failure = self.check_end().err();
         }
+        look(self)
+    }
+
+    fn into_report(mut self) -> Report {
         Report {
             seed: self.seed,
             way: Way::Core,
@@ -224,7 +258,13 @@ impl CoreWorld {
         }
     }
 
-    fn step_until(&mut self, limit: Instant, wanted: &str, is_there: impl Fn(&Self) -> bool) {
+    fn step_until(
+        &mut self,
+        limit: Instant,
+        wanted: &str,
+        look: &mut impl FnMut(&mut Self) -> ControlFlow<()>,
+        is_there: impl Fn(&Self) -> bool,
+    ) -> ControlFlow<()> {
         while self.failure.is_none() && !is_there(self) {
             self.steps += 1;
             let next = self.next();
@@ -238,7 +278,9 @@ impl CoreWorld {
                 self.now = self.now.max(next.unwrap_or(self.now));
                 self.step();
             }
+            look(self)?;
         }
+        ControlFlow::Continue(())
     }
 
     /// Returns the time of the next event.
@@ -402,6 +444,19 @@ impl CoreWorld {
             0 => Duration::from_micros(index(&mut self.random, 200) as u64),
             _ => Duration::ZERO,
         }
+    }
+
+    /// Describes the servers, and the machines of all clients.
+    fn describe(&self) -> String {
+        let mut text = watch::servers(&self.network);
+        for (number, side) in self.sides.iter().enumerate() {
+            text += &watch::client(number, side.core.topology(), &side.core.counts());
+            for task in &side.tasks {
+                text += &format!("  a caller {}\n", task.state());
+            }
+            text += &watch::machines(&side.core.snapshot());
+        }
+        text
     }
 
     /// Describes the state of all clients, for failure messages.

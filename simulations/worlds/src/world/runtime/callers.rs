@@ -8,6 +8,7 @@ use crate::world::{
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
     setup,
+    watch::{self, Watcher},
     workload::{
         BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, Entry, LATE_STEPS,
         OperationKind, SLACK, Script, Step, document, mark,
@@ -20,18 +21,46 @@ use onionskin_core::{
 };
 use std::{
     future::{Future, IntoFuture, poll_fn},
+    ops::ControlFlow,
     sync::{Arc, Mutex},
     task::{Poll, Waker},
     time::Duration,
 };
 
-/// Runs the world of a seed with the async client, and returns the report.
-#[must_use]
-pub fn run_world(seed: u64, options: WorldOptions) -> Report {
-    match World::new(seed, &options) {
-        Ok(world) => world.run(seed, options),
-        Err(failure) => Report::of_failure(seed, Way::Runtime, options, failure),
-    }
+/// Runs the world of a seed with the async client, and returns the report. Fails if the world
+/// cannot be created.
+pub fn run_world(seed: u64, options: WorldOptions) -> Result<Report, Failure> {
+    Ok(World::new(seed, &options)?.run(seed, options))
+}
+
+/// Runs the world as [`run_world`] does, and shows each step to a watcher. `None` if the watcher
+/// has ended the run.
+pub(in crate::world) fn run_watched(
+    seed: u64,
+    options: WorldOptions,
+    watcher: &mut dyn Watcher,
+) -> Result<Option<Report>, Failure> {
+    let world = World::new(seed, &options)?;
+    world.executor.shared.lock().trace.collect_new();
+    let mut is_left = false;
+    let result = world.run_main(&options, &mut |executor| {
+        let (at, lines) = {
+            let mut state = executor.shared.lock();
+            (state.now, state.trace.take_new())
+        };
+        if lines.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let state = &|| world.describe();
+        let flow = watcher.look(&watch::Step {
+            at,
+            lines: &lines,
+            state,
+        });
+        is_left = flow.is_break();
+        flow
+    });
+    Ok((!is_left).then(|| world.into_report(seed, options, result)))
 }
 
 /// The clients of a run, and the executor on which they run.
@@ -84,17 +113,34 @@ impl World {
     }
 
     fn run(self, seed: u64, options: WorldOptions) -> Report {
+        let result = self.run_main(&options, &mut |_| ControlFlow::Continue(()));
+        self.into_report(seed, options, result)
+    }
+
+    /// Runs all callers to their end. `look` is called after each step; its `Break` ends the run
+    /// with a failure.
+    fn run_main(
+        &self,
+        options: &WorldOptions,
+        look: &mut dyn FnMut(&Executor) -> ControlFlow<()>,
+    ) -> Result<(), Failure> {
         let late_from = Instant::ZERO + options.safety + options.grace;
         let limit = late_from + Duration::from_secs(600);
         let main = self.main(late_from);
-        let mut failure = self
-            .executor
-            .run(limit, main)
-            .and_then(|result| result)
-            .err();
-        if failure.is_none() {
-            failure = self.check_end().err();
+        self.executor.run_watched(limit, main, look)?
+    }
+
+    /// Describes the servers, and what each client knows and holds.
+    fn describe(&self) -> String {
+        let mut text = watch::servers(&self.executor.shared.lock().network);
+        for (number, client) in self.clients.iter().enumerate() {
+            text += &watch::client(number, &client.topology(), &client.counts());
         }
+        text
+    }
+
+    fn into_report(self, seed: u64, options: WorldOptions, result: Result<(), Failure>) -> Report {
+        let failure = result.and_then(|()| self.check_end()).err();
         let Self {
             executor, clients, ..
         } = self;

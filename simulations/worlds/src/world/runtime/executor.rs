@@ -9,7 +9,6 @@ use crate::world::{
     freezes::Freezes,
     network::{Incoming, LinkId, Network},
     options::{Rates, WorldOptions, index, world_seed},
-    picture::Picture,
     plan::Disaster,
     report::{Failure, FailureKind},
     scenario::Span,
@@ -19,7 +18,7 @@ use crate::world::{
 };
 use onionskin_core::{
     address::Address,
-    event::{Event, EventKind},
+    event::Event,
     random::Random,
     time::{Instant, earliest},
 };
@@ -28,6 +27,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     future::Future,
+    ops::ControlFlow,
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Wake, Waker},
@@ -362,6 +362,17 @@ impl Executor {
     /// recorded, if no task can continue, if there are too many steps, or if the future has not
     /// ended at `limit`.
     pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {
+        self.run_watched(limit, main, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Runs a future as [`run`](Self::run) does, and calls `look` after each step. Its `Break` ends
+    /// the run with a failure.
+    pub(super) fn run_watched<T>(
+        &self,
+        limit: Instant,
+        main: impl Future<Output = T>,
+        look: &mut dyn FnMut(&Self) -> ControlFlow<()>,
+    ) -> Result<T, Failure> {
         let mut main = pin!(main);
         let number = self.shared.lock().next_number();
         lock(&self.shared.ready).insert(number);
@@ -385,6 +396,11 @@ impl Executor {
             self.count_step()?;
             if drawn.is_none() {
                 self.pass_time(limit)?;
+            }
+            if look(self).is_break() {
+                let now = self.shared.lock().now;
+                let message = "its watcher has ended the run";
+                return Err(Failure::new(FailureKind::Crash, now, message));
             }
         }
     }
@@ -446,39 +462,6 @@ impl Executor {
                 Err(Failure::new(FailureKind::Liveness, state.now, message))
             }
         }
-    }
-
-    /// Keeps a picture of the run from now on, if it did not before.
-    pub fn keep_picture(&self) {
-        let mut state = self.shared.lock();
-        let state = &mut *state;
-        state.trace.keep_picture();
-        state.network.show(state.now, &mut state.trace);
-    }
-
-    /// True if the run has a picture.
-    pub fn has_picture(&self) -> bool {
-        self.shared.lock().trace.picture().is_some()
-    }
-
-    /// Returns the picture of the run until now; `None` if none is kept.
-    #[must_use]
-    pub fn picture(&self) -> Option<Picture> {
-        let state = self.shared.lock();
-        let mut picture = state.trace.picture().cloned()?;
-        picture.finish(state.now);
-        Some(picture)
-    }
-
-    /// Adds an event of a client to the picture.
-    pub fn show(&self, at: Instant, client: usize, event: &EventKind) {
-        self.shared.lock().trace.show(at, client, event);
-    }
-
-    /// Returns the digest of the trace so far.
-    #[must_use]
-    pub fn digest(&self) -> [u8; 32] {
-        self.shared.lock().trace.digest()
     }
 }
 

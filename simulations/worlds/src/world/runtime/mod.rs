@@ -15,11 +15,13 @@ mod listener;
 mod machine;
 mod name_server;
 mod operator;
+mod pictures;
 mod polling;
 mod socks5_proxy;
 mod stream;
 
 pub use applications::{Achieved, CALLS, ListHistory};
+pub(super) use callers::run_watched;
 pub use callers::run_world;
 pub use cutter::Cut;
 pub use datagram::{DatagramId, SimDatagrams};

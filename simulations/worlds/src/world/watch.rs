@@ -1,0 +1,153 @@
+//! Observation of a run, step by step.
+
+use super::{
+    core_world::CoreWorld,
+    network::Network,
+    options::{Way, WorldOptions},
+    report::Report,
+    runtime,
+};
+use onionskin_core::{
+    client::{Counts, Snapshot},
+    description::TopologyDescription,
+    time::Instant,
+};
+use onionskin_deployment::deployment::MemberState;
+use std::{
+    fmt::{self, Write as _},
+    ops::ControlFlow,
+};
+
+/// Observes a run. What it does changes nothing in the run.
+pub trait Watcher {
+    /// Called after each step that has added lines to the trace. `Break` ends the run.
+    fn look(&mut self, step: &Step<'_>) -> ControlFlow<()>;
+}
+
+/// A step of a run.
+pub struct Step<'a> {
+    /// The virtual time of the step.
+    pub at: Instant,
+    /// The lines that the step has added to the trace, each with its end.
+    pub lines: &'a str,
+    pub(super) state: &'a dyn Fn() -> String,
+}
+
+impl Step<'_> {
+    /// Describes the servers and the machines of all clients after the step, on many lines.
+    #[must_use]
+    pub fn state(&self) -> String {
+        (self.state)()
+    }
+}
+
+impl fmt::Debug for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step")
+            .field("at", &self.at)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs the world of a seed as [`run_seed`](super::run_seed) does, and shows each step to a
+/// watcher. `None` if the watcher has ended the run.
+///
+/// ```
+/// use onionskin_worlds::world::{Step, Watcher, Way, WorldOptions, run_watched};
+/// use std::ops::ControlFlow;
+///
+/// /// Ends a run when a server is known to be the primary, and keeps the state.
+/// #[derive(Default)]
+/// struct UntilPrimary(String);
+///
+/// impl Watcher for UntilPrimary {
+///     fn look(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+///         if !step.lines.contains("is ReplicaSetWithPrimary") {
+///             return ControlFlow::Continue(());
+///         }
+///         self.0 = step.state();
+///         ControlFlow::Break(())
+///     }
+/// }
+///
+/// let mut options = WorldOptions::drawn(1);
+/// options.safety = std::time::Duration::from_secs(2);
+/// let mut watcher = UntilPrimary::default();
+/// assert!(run_watched(1, Way::Core, options, &mut watcher).is_none());
+/// assert!(watcher.0.contains("RSPrimary"), "{}", watcher.0);
+/// ```
+#[must_use]
+pub fn run_watched(
+    seed: u64,
+    way: Way,
+    options: WorldOptions,
+    watcher: &mut dyn Watcher,
+) -> Option<Report> {
+    let report = match way {
+        Way::Core => CoreWorld::new(seed, options.clone()).map(|world| world.run_watched(watcher)),
+        Way::Runtime => runtime::run_watched(seed, options.clone(), watcher),
+    };
+    report.unwrap_or_else(|failure| Some(Report::of_failure(seed, way, options, failure)))
+}
+
+/// Describes the servers of a world, one on each line.
+pub(super) fn servers(network: &Network) -> String {
+    let deployment = network.deployment();
+    let mut text = String::new();
+    for member in 0..deployment.members() {
+        let state = deployment.state(member).unwrap_or(MemberState::Down);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "server {member}: {state:?}");
+    }
+    let _ = writeln!(text, "connections on the network: {}", network.open_links());
+    text
+}
+
+/// Describes what a client knows of its servers, and what it holds.
+pub(super) fn client(number: usize, topology: &TopologyDescription, counts: &Counts) -> String {
+    let mut text = format!("client {number}: {:?}\n", topology.topology_type);
+    for server in topology.servers.values() {
+        let _ = writeln!(text, "  {server}");
+    }
+    let _ = writeln!(text, "  {counts:?}");
+    text
+}
+
+/// Describes the machines of a client, each part on a line.
+pub(super) fn machines(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let mut line = |what: fmt::Arguments<'_>| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {what}");
+    };
+    for (socket, state) in &snapshot.connections {
+        line(format_args!("socket {}: {state:?}", socket.number()));
+    }
+    for pool in &snapshot.pools {
+        line(format_args!(
+            "pool of {}: {:?}, generation {}, {:?}",
+            pool.address, pool.state, pool.generation, pool.counts
+        ));
+    }
+    for operation in &snapshot.operations {
+        line(format_args!(
+            "operation {} waits: {:?}, deadline {:?}, {:?}",
+            operation.id.0, operation.state, operation.deadline, operation.criteria
+        ));
+    }
+    for pin in &snapshot.pins {
+        line(format_args!("{pin:?}"));
+    }
+    line(format_args!(
+        "sessions: {} in use, {} in the pool",
+        snapshot.sessions_in_use, snapshot.idle_sessions
+    ));
+    for question in &snapshot.questions {
+        line(format_args!("question {} is asked", question.0));
+    }
+    for (at, timer) in &snapshot.timers {
+        line(format_args!("timer at {at}: {timer:?}"));
+    }
+    text
+}
