@@ -125,7 +125,6 @@ impl Client {
         operation: OperationId,
         error: Error,
     ) {
-        let facts = Box::new(lease.facts.clone());
         self.end_lease(now, lease, AtEnd::Broken(Some(error.clone())));
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
         if let Some(Waiting::ForAuthentication(operation, _)) =
@@ -138,7 +137,9 @@ impl Client {
                 // so it begins another attempt (CMAP-94).
                 End::NotBegun
             } else if error.is_connection_failure() || sdam::is_state_change(&error) {
-                End::Failed(error, Some(facts))
+                // The server has refused the command, so this attempt had no effect, like one
+                // without a connection.
+                End::Failed(error, None)
             } else {
                 End::Final(error)
             };
