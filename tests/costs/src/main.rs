@@ -7,6 +7,7 @@
 //!   over bare sockets, in one task, and in 16 tasks with a socket each.
 //! - `find`, `batch` and the scans `scan`, `scan-borrowed`, `scan-document`, `scan-raw`.
 //! - `insert` and `insert-person`.
+//! - `connect`: a client makes COUNT connections, one after the other, and closes them.
 //! - `transaction` of two inserts, and `three-commands`: two inserts and a ping in a session.
 //! - `upload` and `download` of a GridFS file of 15 MiB, and `socket-upload` and `socket-download`
 //!   of the same bytes over a bare socket.
@@ -105,7 +106,7 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
 }
 
 /// Runs operations one after another, those of a rush in several tasks.
-async fn run<R: Runtime>(
+async fn run<R: Runtime + Default>(
     client: &Client<R>,
     handles: &Arc<Handles<R>>,
     kind: &str,
@@ -132,6 +133,15 @@ async fn run<R: Runtime>(
             .await
         }
         "socket-ping" => pings::send(client, count).await,
+        "connect" => {
+            let mut options = client.options().clone();
+            options.min_pool_size = u32::try_from(count).ok();
+            options.max_pool_size = Some(0);
+            let client = Client::<R>::builder(R::default(), options).build()?;
+            client.warm_connection_pool().await;
+            client.shutdown().await;
+            Ok(())
+        }
         kind => {
             for _ in 0..count {
                 handles.once(kind).await?;
