@@ -6,7 +6,7 @@
 //! - `ping`, and `rush`: pings of 64 tasks at once. `socket-ping` and `socket-rush`: the same bytes
 //!   over bare sockets, in one task, and in 16 tasks with a socket each.
 //! - `find`, `batch` and the scans `scan`, `scan-borrowed`, `scan-document`, `scan-raw`.
-//! - `insert` and `insert-person`.
+//! - `insert` and `insert-person`; `insert-many` and `bulk-write` of 10,000 documents.
 //! - `connect`: a client makes COUNT connections, one after the other, and closes them.
 //! - `transaction` of two inserts, and `three-commands`: two inserts and a ping in a session.
 //! - `upload` and `download` of a GridFS file of 15 MiB, and `socket-upload` and `socket-download`

@@ -7,11 +7,15 @@ use crate::{
 use onionskin::{
     Client, ClientSession, Collection, Database, Error, Runtime,
     bson::{Document, doc},
+    options::InsertOneModel,
 };
 use smol::lock::Mutex;
 
 /// The number of documents that a scan reads.
 const SCAN_DOCUMENTS: i32 = 1000;
+
+/// The number of documents that an operation of many writes inserts.
+const MANY_DOCUMENTS: i32 = 10_000;
 
 /// The number of documents that a batch reads.
 const BATCH_DOCUMENTS: u32 = 200;
@@ -72,6 +76,22 @@ impl<R: Runtime> Handles<R> {
             }
             "insert-person" => {
                 self.new_people.insert_one(NewPerson::default()).await?;
+            }
+            "insert-many" => {
+                let all = (0..MANY_DOCUMENTS).map(|x| doc! { "x": x });
+                let result = self.inserted.insert_many(all).await?;
+                assert_eq!(result.inserted_ids.len(), MANY_DOCUMENTS as usize);
+            }
+            "bulk-write" => {
+                let namespace = self.inserted.namespace();
+                let models = (0..MANY_DOCUMENTS).map(|x| {
+                    InsertOneModel::builder()
+                        .namespace(namespace.clone())
+                        .document(doc! { "x": x })
+                        .build()
+                });
+                let result = self.inserted.client().bulk_write(models).await?;
+                assert_eq!(result.inserted_count, i64::from(MANY_DOCUMENTS));
             }
             "transaction" | "three-commands" => self.insert_twice(kind).await?,
             "upload" | "download" | "socket-upload" | "socket-download" => {

@@ -6,6 +6,7 @@ use futures_util::{AsyncReadExt, AsyncWriteExt, TryStreamExt};
 use mongodb::{
     Client,
     bson::{Document, doc},
+    options::InsertOneModel,
 };
 use std::sync::LazyLock;
 
@@ -18,8 +19,11 @@ const BATCH_DOCUMENTS: u32 = 200;
 /// The size of a file, as in `tests/costs`, which has stored one.
 const FILE_BYTES: usize = 15 * 1024 * 1024;
 
-/// Runs `count` operations of a kind: `ping`, `insert`, `batch`, `transaction`, `upload` or
-/// `download`.
+/// The number of documents that an operation of many writes inserts.
+const MANY_DOCUMENTS: i32 = 10_000;
+
+/// Runs `count` operations of a kind: `ping`, `insert`, `insert-many`, `bulk-write`, `batch`,
+/// `transaction`, `upload` or `download`.
 pub(crate) async fn run(uri: &str, kind: &str, count: usize) -> Result<String> {
     let client = Client::with_uri_str(uri).await?;
     for _ in 0..WARM_UP.min(count) {
@@ -58,6 +62,24 @@ async fn once(client: &Client, kind: &str) -> Result<()> {
         "insert" => {
             let inserted = client.database("cost").collection::<Document>("inserted");
             inserted.insert_one(doc! { "x": 1 }).await?;
+        }
+        "insert-many" => {
+            let inserted = client.database("cost").collection::<Document>("inserted");
+            let all = (0..MANY_DOCUMENTS).map(|x| doc! { "x": x });
+            let result = inserted.insert_many(all).await?;
+            assert_eq!(result.inserted_ids.len(), MANY_DOCUMENTS as usize);
+        }
+        "bulk-write" => {
+            let inserted = client.database("cost").collection::<Document>("inserted");
+            let namespace = inserted.namespace();
+            let models = (0..MANY_DOCUMENTS).map(|x| {
+                InsertOneModel::builder()
+                    .namespace(namespace.clone())
+                    .document(doc! { "x": x })
+                    .build()
+            });
+            let result = client.bulk_write(models).await?;
+            assert_eq!(result.inserted_count, i64::from(MANY_DOCUMENTS));
         }
         "transaction" => {
             let inserted = client.database("cost").collection::<Document>("inserted");
