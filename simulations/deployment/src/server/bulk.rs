@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     replica::Effect,
-    store::{DeleteStatement, Environment, Namespace, Store, StoreError, UpdateStatement},
+    store::{DeleteStatement, Environment, Namespace, Release, Store, StoreError, UpdateStatement},
 };
 use bson::{Bson, Document, RawDocument, doc};
 use onionskin_core::{bson::decode_document, time::Instant};
@@ -137,7 +137,9 @@ impl Member {
     pub(super) fn bulk_write(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespaces = namespaces(&request.command)?;
         let statements = self.statements(request, "ops")?;
-        let operations = statements.into_iter().map(|s| operation(s, &namespaces));
+        let operations = statements.into_iter();
+        let release = self.release();
+        let operations = operations.map(|s| operation(s, &namespaces, release));
         let operations: Vec<(&Namespace, Operation)> = operations.collect::<Result<_, _>>()?;
         let retryable = self.retryable_write(request, operations.len())?;
         if retryable.is_some() && operations.iter().any(|(_, o)| o.is_multi()) {
@@ -221,6 +223,7 @@ fn namespaces(command: &Document) -> Result<Vec<Namespace>, Fault> {
 fn operation(
     mut from: Document,
     namespaces: &[Namespace],
+    release: Release,
 ) -> Result<(&Namespace, Operation), Fault> {
     let kinds = ["insert", "update", "delete"];
     let kind = kinds.into_iter().find(|kind| from.contains_key(kind));
@@ -249,7 +252,7 @@ fn operation(
             let changes = statement.remove("updateMods");
             statement.insert("u", changes);
             let statement = update_statement(statement)?;
-            statement.update.check_pipeline()?;
+            statement.update.check_pipeline(release)?;
             Operation::Update(statement)
         }
         _ => {

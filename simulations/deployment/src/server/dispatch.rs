@@ -193,13 +193,12 @@ impl Member {
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
         self.note_gossip(now, request)?;
-        let [major, minor, _] = self.options.version.release;
         // Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
         let is_first = matches!(
             request.name.as_str(),
             "hello" | "isMaster" | "ismaster" | "saslStart" | "saslContinue"
         );
-        if request.legacy && !is_first && (major, minor) >= (5, 1) {
+        if request.legacy && !is_first && self.options.version.release >= [5, 1, 0] {
             let text = format!(
                 "Unsupported OP_QUERY command: {}. The client driver may require an upgrade.",
                 request.name
@@ -226,6 +225,7 @@ impl Member {
             name @ CREATE_SHARDED if !self.is_internal(conn) => {
                 return Err(fault(59, format!("no such command: '{name}'")));
             }
+            "aggregate" => self.check_given(conn, request)?,
             "replSetStepDown" => return self.replica_step_down(now, request),
             "replSetFreeze" => return self.replica_freeze(now, request),
             _ => {}

@@ -7,12 +7,15 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{owned, truth},
     fail_point::FailEffect,
-    fault::{fault, not_writable_primary},
+    fault::{Fault, fault, not_writable_primary},
     plan::{HOST_UNREACHABLE, Plan},
     read::{collation, pipeline_writes},
     write::documents,
 };
-use crate::{deployment::ConnId, store::Namespace};
+use crate::{
+    deployment::ConnId,
+    store::{GIVEN, Namespace, unrecognized},
+};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use onionskin_core::{
     time::Instant,
@@ -29,6 +32,17 @@ const KEPT: [&str; 5] = [
 ];
 
 impl Member {
+    /// Returns an error if a client uses the stage by which members give documents to each other.
+    pub(super) fn check_given(&self, conn: ConnId, request: &Request) -> Result<(), Fault> {
+        let stages = request.command.get_array("pipeline").into_iter().flatten();
+        let mut stages = stages.filter_map(Bson::as_document);
+        let is_used = stages.any(|stage| stage.contains_key(GIVEN));
+        match is_used && !self.is_internal(conn) {
+            true => Err(unrecognized(GIVEN).into()),
+            false => Ok(()),
+        }
+    }
+
     /// True if this member executes a pipeline that writes like a read, and has the primary write
     /// the result.
     pub(super) fn forwards(&self, request: &Request) -> bool {
@@ -73,7 +87,7 @@ impl Member {
         let found: Vec<Bson> = found.iter().map(|d| Document::clone(d).into()).collect();
         let mut write = doc! {
             "aggregate": 1,
-            "pipeline": [{ "$documents": { "$literal": found } }, last.clone()],
+            "pipeline": [{ GIVEN: { "$literal": found } }, last.clone()],
             "cursor": {},
         };
         let kept = command

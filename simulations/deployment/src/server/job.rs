@@ -79,7 +79,9 @@ impl Job {
             max_steps: None,
         };
         let variables = self.variables.as_ref();
-        let ready = variables.map_or(Ok(()), |given| environment.set_variables(given));
+        let ready = variables.map_or(Ok(()), |given| {
+            environment.set_variables(given, self.store.release())
+        });
         JobDone {
             key: self.key,
             result: Some(ready.and_then(|()| self.query.run(&self.store, &mut environment))),

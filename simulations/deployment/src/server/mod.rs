@@ -56,7 +56,7 @@ use crate::{
         MemberEvent, MemberOptions, MemberState, Shape,
     },
     replica::{Message, Replica, ReplicaEvent},
-    store::Store,
+    store::{Release, Store},
 };
 use admission::Admission;
 use bson::oid::ObjectId;
@@ -175,7 +175,9 @@ impl Member {
         seed: &Seed,
     ) -> Self {
         let limit = options.limits.max_data_bytes;
+        let release = Release(options.version.release);
         replica.store_mut().set_limit(limit);
+        replica.store_mut().set_release(release);
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);

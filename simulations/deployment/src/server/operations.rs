@@ -53,7 +53,7 @@ impl Member {
             };
             Some(self.operation(now, connection.number, running?))
         });
-        Ok(doc! { "inprog": matching(operations, &filter)? })
+        Ok(doc! { "inprog": matching(operations, &filter, self.release())? })
     }
 
     fn operation(&self, now: Instant, number: i32, request: &Request) -> Document {

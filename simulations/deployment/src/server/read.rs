@@ -12,7 +12,7 @@ use super::{
     write::{documents, set_bypasses},
 };
 use crate::store::{
-    Find, MAX_DOCUMENT_BYTES, Namespace, Query, Shared, Store, change_stream, encoded_bytes,
+    Find, GIVEN, MAX_DOCUMENT_BYTES, Namespace, Query, Shared, Store, change_stream, encoded_bytes,
 };
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
@@ -340,7 +340,7 @@ impl Member {
             let id = command.get_document("lsid").ok();
             let sessions = id.map(|id| doc! { "_id": id.clone(), "lastUse": last_use });
             let sessions: Vec<Document> = sessions.into_iter().collect();
-            *first = doc! { "$documents": { "$literal": sessions } };
+            *first = doc! { GIVEN: { "$literal": sessions } };
         }
         pipeline
     }

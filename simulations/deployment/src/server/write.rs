@@ -16,7 +16,7 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, Namespace, Store, StoreError, Update,
+        Change, DeleteStatement, Environment, Namespace, Release, Store, StoreError, Update,
         UpdateStatement, WriteError,
     },
 };
@@ -114,7 +114,7 @@ impl Member {
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let moment = self.moment(now);
-        let wall = self.wall_millis(now);
+        let (wall, release) = (self.wall_millis(now), self.release());
         let ids = &mut self.ids;
         let mut next = || ids.next(wall);
         let mut environment = Environment {
@@ -128,7 +128,7 @@ impl Member {
             max_steps,
         };
         if let Some(variables) = variables {
-            environment.set_variables(variables)?;
+            environment.set_variables(variables, release)?;
         }
         match &mut self.view {
             Some(view) => run(&mut view.store, &mut environment),
@@ -144,8 +144,9 @@ impl Member {
             .into_iter()
             .map(update_statement)
             .collect::<Result<_, _>>()?;
+        let release = self.release();
         for statement in &parsed {
-            statement.update.check_pipeline()?;
+            statement.update.check_pipeline(release)?;
         }
         if retryable.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
@@ -174,6 +175,11 @@ impl Member {
             },
         );
         Ok(Outcome::Written(self.write_reply(tally, true)))
+    }
+
+    /// Returns the release that the server claims to be.
+    pub(super) fn release(&self) -> Release {
+        Release(self.options.version.release)
     }
 
     /// True if documents of a collection cannot be removed: it is capped, and the server is one
@@ -359,6 +365,9 @@ pub(super) fn update_statement(mut statement: Document) -> Result<UpdateStatemen
     let Some(update) = statement.remove("u") else {
         return Err(fault(40414, "BSON field 'update.updates.u' is missing"));
     };
+    if truth(statement.get("multi")) && statement.contains_key("sort") {
+        return Err(fault(9, "Cannot specify sort with multi=true"));
+    }
     Ok(UpdateStatement {
         filter,
         update: Update::from_bson(update)?,

@@ -8,6 +8,7 @@ use super::group::group;
 use super::number;
 use super::order::{display, rank, type_name};
 use super::pipeline::{Answer, Run, object};
+use super::release::Release;
 use super::size;
 use super::sort::Sort;
 use super::types::Shared;
@@ -43,7 +44,7 @@ impl Run<'_> {
             let text = "$bucket requires 'groupBy' and 'boundaries' to be specified.";
             return Err(StoreError::new(40198, text));
         };
-        check_key("$bucket", 40202, by)?;
+        check_key("$bucket", 40202, by, self.context.release)?;
         let boundaries = self.boundaries(boundaries)?;
         let literal = |value: &Bson| doc! { "$literal": value.clone() };
         let branches = boundaries.windows(2).map(|pair| {
@@ -113,7 +114,7 @@ impl Run<'_> {
 
     /// Returns the value of an expression without a document.
     fn constant(&self, expression: &Bson) -> Answer<Bson> {
-        expression::check(expression, 0)?;
+        expression::check(expression, self.context.release)?;
         let nothing = Document::new();
         let value = expression::evaluate(expression, &Scope::new(&nothing, self.context))?;
         value.ok_or_else(|| {
@@ -130,7 +131,7 @@ impl Run<'_> {
             let text = "$bucketAuto requires 'groupBy' and 'buckets' to be specified.";
             return Err(StoreError::new(40246, text));
         };
-        check_key("$bucketAuto", 40239, by)?;
+        check_key("$bucketAuto", 40239, by, self.context.release)?;
         if given.contains_key("granularity") {
             let text = "this simulated server does not implement the 'granularity' of $bucketAuto";
             return Err(StoreError::new(238, text));
@@ -191,7 +192,7 @@ impl Run<'_> {
 }
 
 /// Returns an error if `groupBy` is not a field path or an expression.
-fn check_key(name: &str, code: i32, by: &Bson) -> Answer<()> {
+fn check_key(name: &str, code: i32, by: &Bson, release: Release) -> Answer<()> {
     let is_path = by.as_str().is_some_and(|text| text.starts_with('$'));
     if !is_path && !matches!(by, Bson::Document(_)) {
         let text = format!(
@@ -201,7 +202,7 @@ fn check_key(name: &str, code: i32, by: &Bson) -> Answer<()> {
         );
         return Err(StoreError::new(code, text));
     }
-    expression::check(by, 0)
+    expression::check(by, release)
 }
 
 /// Adds the fields of `output` to the specification of a group, by default the count.

@@ -15,6 +15,7 @@ use super::index_options;
 use super::matcher::Matcher;
 use super::names::{SYSTEM_DATABASES, check_name};
 use super::order::identical_documents;
+use super::release::Release;
 use super::types::Namespace;
 use super::validation::Validator;
 use super::{Answer, Store, time_series};
@@ -83,7 +84,7 @@ impl Store {
         check_name(namespace)?;
         options.remove("create");
         check_bounds(&mut options)?;
-        Validator::check_options(&options)?;
+        Validator::check_options(&options, self.release)?;
         match index_options::clustered(&options)? {
             None => options.remove("clusteredIndex"),
             Some(full) => options.insert("clusteredIndex", full),
@@ -134,7 +135,7 @@ impl Store {
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
-        Validator::check_options(options)?;
+        Validator::check_options(options, self.release)?;
         let is_view = collection.view().is_some();
         if !is_view && (options.contains_key("viewOn") || options.contains_key("pipeline")) {
             let text = format!("{namespace} is a collection, so it has no 'viewOn' and 'pipeline'");
@@ -337,7 +338,7 @@ impl Store {
         });
         let mut entries: Vec<Document> = entries.collect();
         entries.sort_by(|a, b| a.get_str("name").ok().cmp(&b.get_str("name").ok()));
-        let kept = matching(entries.into_iter(), filter)?;
+        let kept = matching(entries.into_iter(), filter, self.release)?;
         if !name_only {
             return Ok(kept);
         }
@@ -367,7 +368,7 @@ impl Store {
                 "empty": false,
             }
         });
-        let kept = matching(entries, filter)?;
+        let kept = matching(entries, filter, self.release)?;
         if !name_only {
             return Ok(kept);
         }
@@ -390,8 +391,9 @@ fn not_clustered() -> StoreError {
 pub(crate) fn matching(
     entries: impl Iterator<Item = Document>,
     filter: &Document,
+    release: Release,
 ) -> Answer<Vec<Document>> {
-    let matcher = Matcher::new(filter)?;
+    let matcher = Matcher::new(filter, release)?;
     let context = EvaluationContext::default();
     let mut kept = Vec::new();
     for entry in entries {

@@ -12,33 +12,39 @@ use super::operands::{self, Unwind};
 use super::order::Key;
 use super::pipeline::count_value;
 use super::projection::{assign, assign_within, exclude};
+use super::release::{Name, Release, name};
 use super::types::Shared;
 use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// The accumulators of groups.
-const ACCUMULATORS: &[&str] = &[
-    "$sum",
-    "$avg",
-    "$min",
-    "$max",
-    "$first",
-    "$last",
-    "$push",
-    "$addToSet",
-    "$count",
-    "$mergeObjects",
-    "$stdDevPop",
-    "$stdDevSamp",
-    "$firstN",
-    "$lastN",
-    "$minN",
-    "$maxN",
-    "$top",
-    "$bottom",
-    "$topN",
-    "$bottomN",
+/// The accumulators of groups. One that a server has and the simulated server does not is false.
+const ACCUMULATORS: &[Name<bool>] = &[
+    name("$sum", true),
+    name("$avg", true),
+    name("$min", true),
+    name("$max", true),
+    name("$first", true),
+    name("$last", true),
+    name("$push", true),
+    name("$addToSet", true),
+    name("$count", true).since(5, 0, 0),
+    name("$mergeObjects", true),
+    name("$stdDevPop", true),
+    name("$stdDevSamp", true),
+    name("$firstN", true).since(5, 2, 0),
+    name("$lastN", true).since(5, 2, 0),
+    name("$minN", true).since(5, 2, 0),
+    name("$maxN", true).since(5, 2, 0),
+    name("$top", true).since(5, 2, 0),
+    name("$bottom", true).since(5, 2, 0),
+    name("$topN", true).since(5, 2, 0),
+    name("$bottomN", true).since(5, 2, 0),
+    name("$accumulator", false).since(4, 4, 0),
+    name("$median", false).since(7, 0, 0),
+    name("$percentile", false).since(7, 0, 0),
+    name("$concatArrays", false).since(8, 1, 0),
+    name("$setUnion", false).since(8, 1, 0),
 ];
 
 /// Returns one copy of a document for each element of the array at the path of `$unwind`. A value
@@ -101,11 +107,11 @@ pub(super) fn group(
     spec: &Document,
     context: &EvaluationContext,
 ) -> Answer<Vec<Shared>> {
-    let fields = accumulators(spec)?;
+    let fields = accumulators(spec, context.release)?;
     let id = spec
         .get("_id")
         .ok_or_else(|| StoreError::new(15955, "a group specification must include an _id"))?;
-    expression::check(id, 0)?;
+    expression::check(id, context.release)?;
     let budget = &context.budget;
     let mut order: Vec<Bson> = Vec::new();
     let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
@@ -138,7 +144,7 @@ pub(super) fn group(
 }
 
 /// Returns the fields of a group with their accumulators and operands.
-fn accumulators(spec: &Document) -> Answer<Vec<(&str, &str, &Bson)>> {
+fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &Bson)>> {
     let mut fields = Vec::new();
     for (name, accumulator) in spec.iter().filter(|(name, _)| *name != "_id") {
         let given = accumulator.as_document();
@@ -160,20 +166,18 @@ fn accumulators(spec: &Document) -> Answer<Vec<(&str, &str, &Bson)>> {
             let text = format!("The field '{name}' must specify one accumulator");
             return Err(StoreError::new(40238, text));
         }
-        if matches!(
-            operator.as_str(),
-            "$median" | "$percentile" | "$accumulator"
-        ) {
-            let text = format!("this simulated server does not implement {operator} in $group");
-            return Err(StoreError::new(238, text));
+        match Name::find(ACCUMULATORS, operator, release) {
+            Some(true) => {}
+            Some(false) => {
+                let text = format!("this simulated server does not implement {operator} in $group");
+                return Err(StoreError::new(238, text));
+            }
+            None => {
+                let text = format!("unknown group operator '{operator}'");
+                return Err(StoreError::new(15952, text));
+            }
         }
-        if !ACCUMULATORS.contains(&operator.as_str()) {
-            return Err(StoreError::new(
-                15952,
-                format!("unknown group operator '{operator}'"),
-            ));
-        }
-        expression::check(operand, 0)?;
+        expression::check(operand, release)?;
         fields.push((name.as_str(), operator.as_str(), operand));
     }
     Ok(fields)

@@ -10,6 +10,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index::{Index, generated_name};
 use super::matcher::Matcher;
+use super::release::Release;
 use super::sort::Sort;
 use super::types::{Find, Namespace, Shared};
 use super::{Answer, Store, path};
@@ -204,11 +205,12 @@ fn planned_key(collection: &Collection, find: &Find) -> Option<Document> {
 /// True if each document that a query finds satisfies the filter of a partial index. Of conditions
 /// on one field, equality and bounds are compared.
 fn is_implied(partial: &Document, filter: &Document) -> bool {
-    let Ok(query) = Matcher::new(filter) else {
+    let Ok(query) = Matcher::new(filter, Release::default()) else {
         return false;
     };
     partial.iter().all(|(field, condition)| {
-        let Ok(wanted) = Matcher::new(&bson::doc! { field: condition.clone() }) else {
+        let Ok(wanted) = Matcher::new(&bson::doc! { field: condition.clone() }, Release::default())
+        else {
             return false;
         };
         let context = EvaluationContext::default();

@@ -14,6 +14,7 @@ use super::index_options::is_wildcard;
 use super::keys::{self, KeyMaker, Keys};
 use super::matcher::Matcher;
 use super::order::{Key, display, display_document};
+use super::release::Release;
 use super::types::{Namespace, Shared};
 
 /// An index other than that of `_id`.
@@ -69,7 +70,7 @@ impl Index {
             is_kept: !key
                 .iter()
                 .any(|(field, kind)| is_wildcard(field) || kind.as_str() == Some("text")),
-            partial: partial.and_then(|filter| Matcher::new(filter).ok()),
+            partial: partial.and_then(|filter| Matcher::new(filter, Release::default()).ok()),
             entries: BTreeMap::new(),
             bytes: 0,
             is_multikey: false,

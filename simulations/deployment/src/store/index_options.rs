@@ -8,43 +8,57 @@ use super::error::StoreError;
 use super::index::generated_name;
 use super::matcher::Matcher;
 use super::order::display_document;
+use super::release::{Name, Release, name};
 
 /// The options of an index.
-const OPTIONS: [&str; 26] = [
-    "v",
-    "key",
-    "name",
-    "ns",
-    "background",
-    "unique",
-    "hidden",
-    "partialFilterExpression",
-    "sparse",
-    "expireAfterSeconds",
-    "storageEngine",
-    "weights",
-    "default_language",
-    "language_override",
-    "textIndexVersion",
-    "2dsphereIndexVersion",
-    "bits",
-    "min",
-    "max",
-    "bucketSize",
-    "collation",
-    "wildcardProjection",
-    "coarsestIndexedLevel",
-    "finestIndexedLevel",
-    "dropDups",
-    "prepareUnique",
+const OPTIONS: &[Name<()>] = &[
+    name("v", ()),
+    name("key", ()),
+    name("name", ()),
+    name("ns", ()),
+    name("background", ()),
+    name("unique", ()),
+    name("hidden", ()).since(4, 4, 0),
+    name("partialFilterExpression", ()),
+    name("sparse", ()),
+    name("expireAfterSeconds", ()),
+    name("storageEngine", ()),
+    name("weights", ()),
+    name("default_language", ()),
+    name("language_override", ()),
+    name("textIndexVersion", ()),
+    name("2dsphereIndexVersion", ()),
+    name("bits", ()),
+    name("min", ()),
+    name("max", ()),
+    name("bucketSize", ()),
+    name("collation", ()),
+    name("wildcardProjection", ()),
+    name("coarsestIndexedLevel", ()),
+    name("finestIndexedLevel", ()),
+    name("dropDups", ()),
+    name("prepareUnique", ()).since(6, 0, 0),
 ];
+
+/// The first release in which a hashed index can have several fields.
+const COMPOUND_HASHED: Release = Release([4, 4, 0]);
+
+/// The first release in which a partial index can have `$in` and `$or`.
+const ALTERNATIVES: Release = Release([6, 0, 0]);
+
+/// The first release in which a wildcard index can have further fields.
+const COMPOUND_WILDCARD: Release = Release([7, 0, 0]);
 
 /// The largest number of fields of an index, as in the server.
 const MAX_FIELDS: usize = 32;
 
 /// Checks an entry of `createIndexes`, and returns the specification in the form that the
 /// collection keeps. An index without a collation has that of its collection.
-pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answer<Document> {
+pub(super) fn normalized(
+    entry: &Document,
+    default: Option<&Collation>,
+    release: Release,
+) -> Answer<Document> {
     let Ok(key) = entry.get_document("key") else {
         let text = "Error in specification: The 'key' field is a required property of an index \
                     specification";
@@ -69,7 +83,7 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
     result.extend(doc! { "key": key.clone(), "name": name });
     if let Some((field, _)) = entry
         .iter()
-        .find(|(field, _)| !OPTIONS.contains(&field.as_str()))
+        .find(|(field, _)| Name::find(OPTIONS, field, release).is_none())
     {
         let shown = display_document(entry);
         let text = format!(
@@ -77,8 +91,8 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
         );
         return Err(StoreError::new(197, text));
     }
-    check_types(entry)?;
-    check_key(key, entry)?;
+    check_types(entry, release)?;
+    check_key(key, entry, release)?;
     check_expiry(entry)?;
     let collation = collation_of(entry, default)?;
     if key
@@ -165,7 +179,7 @@ fn version(entry: &Document) -> Answer<i32> {
 }
 
 /// Returns an error if a field of an entry of `createIndexes` has a wrong type.
-fn check_types(entry: &Document) -> Answer<()> {
+fn check_types(entry: &Document, release: Release) -> Answer<()> {
     for (field, value) in entry {
         let is_wanted = match field.as_str() {
             "unique" | "sparse" | "background" | "hidden" => {
@@ -196,8 +210,8 @@ fn check_types(entry: &Document) -> Answer<()> {
         let text = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
         return Err(StoreError::new(67, text));
     }
-    Matcher::new(filter)?;
-    match unsupported(filter) {
+    Matcher::new(filter, release)?;
+    match unsupported(filter, release) {
         Some(part) => {
             let text = format!("Expression not supported in partial index: {part}");
             Err(StoreError::new(67, text))
@@ -251,21 +265,22 @@ fn text_index(base: &Document, entry: &Document) -> Document {
 }
 
 /// Returns an operator in a filter that a partial index must not have.
-fn unsupported(filter: &Document) -> Option<&str> {
+fn unsupported(filter: &Document, release: Release) -> Option<&str> {
     filter
         .iter()
         .find_map(|(name, value)| match (name.as_str(), value) {
+            ("$or" | "$in", _) if release < ALTERNATIVES => Some(name.as_str()),
             ("$and" | "$or", Bson::Array(items)) => items
                 .iter()
                 .filter_map(Bson::as_document)
-                .find_map(unsupported),
+                .find_map(|filter| unsupported(filter, release)),
             ("$exists", value) if !super::expression::truthy(value) => Some("$exists"),
             ("$eq" | "$gt" | "$gte" | "$lt" | "$lte" | "$in" | "$type" | "$exists", _) => None,
             (operator, _) if operator.starts_with('$') => Some(operator),
             (_, Bson::Document(inner))
                 if inner.keys().next().is_some_and(|k| k.starts_with('$')) =>
             {
-                unsupported(inner)
+                unsupported(inner, release)
             }
             _ => None,
         })
@@ -273,7 +288,7 @@ fn unsupported(filter: &Document) -> Option<&str> {
 
 /// Returns an error if the key of an index has an unknown type, or one that does not permit the
 /// options of the index.
-fn check_key(key: &Document, entry: &Document) -> Answer<()> {
+fn check_key(key: &Document, entry: &Document, release: Release) -> Answer<()> {
     let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
     let types = || key.values().filter_map(Bson::as_str);
     let known = ["text", "2d", "2dsphere", "hashed"];
@@ -283,6 +298,10 @@ fn check_key(key: &Document, entry: &Document) -> Answer<()> {
     }
     match types().filter(|kind| *kind == "hashed").count() {
         0 => {}
+        _ if key.len() > 1 && release < COMPOUND_HASHED => {
+            let text = "Currently only single field hashed index supported.";
+            return Err(StoreError::new(16763, text));
+        }
         1 if is_set("unique") => {
             let text = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
             return Err(StoreError::new(16764, text));
@@ -297,6 +316,10 @@ fn check_key(key: &Document, entry: &Document) -> Answer<()> {
         }
     }
     let is_wildcard = key.keys().any(|name| is_wildcard(name));
+    if is_wildcard && key.len() > 1 && release < COMPOUND_WILDCARD {
+        let text = "wildcard indexes do not allow compounding";
+        return Err(StoreError::new(67, text));
+    }
     if is_wildcard && is_set("unique") {
         let text = "Index type 'wildcard' does not support the unique option";
         return Err(StoreError::new(67, text));

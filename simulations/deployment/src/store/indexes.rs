@@ -103,7 +103,7 @@ impl Store {
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
-        let specification = normalized(entry, collection.collation.as_deref())?;
+        let specification = normalized(entry, collection.collation.as_deref(), self.release)?;
         let key = specification
             .get_document("key")
             .cloned()

@@ -9,9 +9,13 @@ use super::operands::check_writes;
 use super::order::{display, type_name};
 use super::pipeline::{Answer, Run, pipeline};
 use super::projection::assign_within;
+use super::release::Release;
 use super::stages::stage_name;
 use super::types::Shared;
 use super::{path, size};
+
+/// The first release in which a `$lookup` can have both fields and a pipeline.
+const EQUALITY_WITH_PIPELINE: Release = Release([5, 0, 0]);
 
 /// The parsed operand of `$lookup`.
 struct Join<'a> {
@@ -31,17 +35,18 @@ fn refuse<T>(text: impl Into<String>) -> Answer<T> {
 }
 
 /// Parses the operand of `$lookup`.
-fn join(spec: &Document) -> Answer<Join<'_>> {
+fn join(spec: &Document, release: Release) -> Answer<Join<'_>> {
     spec.iter()
         .try_for_each(|(name, value)| check_argument(name, value))?;
-    let stages = spec.get("pipeline").map(pipeline).transpose()?;
+    let stages = spec.get("pipeline").map(|stages| pipeline(stages, release));
+    let stages = stages.transpose()?;
     for stage in stages.iter().flatten() {
         check_writes(stage, 51047, "$lookup")?;
     }
     let variables = spec.get_document("let").ok();
     for (name, value) in variables.into_iter().flatten() {
         expression::check_variable_name(name)?;
-        expression::check(value, 0)?;
+        expression::check(value, release)?;
     }
     let text = |name: &str| spec.get_str(name).ok().filter(|text| !text.is_empty());
     let from = text("from");
@@ -53,6 +58,13 @@ fn join(spec: &Document) -> Answer<Join<'_>> {
     };
     path::check_field(into)?;
     let fields = match (text("localField"), text("foreignField"), &stages) {
+        (local, foreign, Some(_))
+            if release < EQUALITY_WITH_PIPELINE && (local.is_some() || foreign.is_some()) =>
+        {
+            return refuse(
+                "$lookup with 'pipeline' may not specify 'localField' or 'foreignField'",
+            );
+        }
         (Some(local), Some(foreign), _) => {
             path::check_field(local)?;
             path::check_field(foreign)?;
@@ -74,10 +86,6 @@ fn join(spec: &Document) -> Answer<Join<'_>> {
     };
     if variables.is_some() && stages.is_none() {
         return refuse("$lookup with a 'let' argument must also specify 'pipeline'");
-    }
-    for (name, value) in variables.into_iter().flatten() {
-        expression::check_variable_name(name)?;
-        expression::check(value, 0)?;
     }
     Ok(Join {
         from,
@@ -127,13 +135,13 @@ fn check_without_collection(stages: Option<&[Document]>) -> Answer<()> {
 impl Run<'_> {
     /// Adds to each document an array with the matching documents of another collection.
     pub(super) fn lookup(&self, documents: Vec<Shared>, spec: &Document) -> Answer<Vec<Shared>> {
-        let join = join(spec)?;
+        let join = join(spec, self.context.release)?;
         let foreign = match join.from {
             Some(from) => self.collection(from, &[])?,
             None => Vec::new(),
         };
         if documents.is_empty() {
-            super::pipeline::parse(&join.stages, self.depth + 1)?;
+            super::pipeline::parse(&join.stages, self.depth + 1, self.context.release)?;
         }
         let budget = &self.context.budget;
         self.each(documents, |document| {
@@ -163,7 +171,7 @@ impl Run<'_> {
                     }
                     false => doc! { field: { "$in": wanted } },
                 };
-                let matcher = Matcher::new(&filter)?;
+                let matcher = Matcher::new(&filter, context.release)?;
                 let mut kept = Vec::new();
                 for other in joined {
                     if matcher.matches(&other, &context)? {

@@ -41,6 +41,7 @@ mod projection;
 mod query;
 mod read;
 mod redact;
+mod release;
 mod replay;
 mod series;
 mod size;
@@ -74,9 +75,11 @@ pub use error::{StoreError, WriteError};
 pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use query::{Found, Query};
+pub use release::Release;
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub(crate) use stages::{GIVEN, unrecognized};
 pub(crate) use time_series::BUCKETS;
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,
@@ -87,7 +90,12 @@ pub(crate) use watch::{
     BeforeChange, Focus, FullDocument, Record, Room, Scope, Token, Watch, change_stream,
 };
 #[cfg(test)]
-pub(crate) use {expression::KNOWN as EXPRESSIONS, stages::STAGES, update::OPERATORS as UPDATES};
+pub(crate) use {
+    expression::OPERATORS as EXPRESSIONS,
+    release::Name,
+    stages::{Place, STAGES},
+    update::OPERATORS as UPDATES,
+};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -127,6 +135,8 @@ pub struct Store {
     /// The largest memory of the data and its indexes that commands may reach, in bytes. `None` for
     /// no limit.
     limit: Option<usize>,
+    /// The release whose operators and stages commands can have.
+    release: Release,
 }
 
 /// The databases, which only [`Change`]s change.
@@ -158,6 +168,16 @@ impl Store {
     /// it fails with the error 14031. The changes of other members are applied nevertheless.
     pub const fn set_limit(&mut self, bytes: usize) {
         self.limit = Some(bytes);
+    }
+
+    /// Sets the release whose operators and stages commands can have. By default, commands can have
+    /// all.
+    pub const fn set_release(&mut self, release: Release) {
+        self.release = release;
+    }
+
+    pub(crate) const fn release(&self) -> Release {
+        self.release
     }
 
     /// Returns the memory that the data and its indexes may still take, in bytes.
@@ -200,6 +220,7 @@ impl Store {
         };
         Ok(expression::EvaluationContext {
             collation,
+            release: self.release,
             ..environment.evaluation_context()
         })
     }
@@ -226,12 +247,12 @@ impl Environment<'_> {
     /// # Errors
     ///
     /// If a name or an expression is not valid, or if an expression reads a field.
-    pub fn set_variables(&mut self, variables: &Document) -> Answer<()> {
+    pub fn set_variables(&mut self, variables: &Document, release: Release) -> Answer<()> {
         let (context, nothing) = (self.evaluation_context(), Document::new());
         let scope = expression::Scope::new(&nothing, &context);
         for (name, operand) in variables {
             expression::check_variable_name(name)?;
-            expression::check(operand, 0)?;
+            expression::check(operand, release)?;
             let Some(value) = expression::evaluate(operand, &scope)? else {
                 let text = "Command let Expression tried to access a field, but this is not \
                             allowed because command let Expressions run before the query examines \

@@ -6,6 +6,7 @@ use super::error::StoreError;
 use super::order::{display, type_name};
 use super::pipeline::{Answer, pipeline};
 use super::projection::Projection;
+use super::release::Release;
 use super::stages::stage_name;
 use super::{expression, number, path};
 
@@ -13,12 +14,12 @@ use super::{expression, number, path};
 const NOT_IN_FACET: &[&str] = &["$collStats", "$facet", "$indexStats", "$merge", "$out"];
 
 /// Parses the operand of `$project`.
-pub(super) fn project(operand: &Document) -> Answer<Projection> {
+pub(super) fn project(operand: &Document, release: Release) -> Answer<Projection> {
     if operand.is_empty() {
         let text = "projection specification must have at least one field";
         return Err(StoreError::new(51272, text));
     }
-    Projection::new(operand, false).map_err(|error| invalid("$project", error))
+    Projection::new(operand, false, release).map_err(|error| invalid("$project", error))
 }
 
 /// Parses the operand of `$unset`.
@@ -152,7 +153,7 @@ pub(super) fn check_sort_by_count(operand: &Bson) -> Answer<()> {
 }
 
 /// Returns the names and the pipelines of `$facet`.
-pub(super) fn facets(operand: &Bson) -> Answer<Vec<(&str, Vec<Document>)>> {
+pub(super) fn facets(operand: &Bson, release: Release) -> Answer<Vec<(&str, Vec<Document>)>> {
     let Some(given) = operand.as_document().filter(|given| !given.is_empty()) else {
         let text = "the $facet specification must be a non-empty object";
         return Err(StoreError::new(40169, text));
@@ -178,7 +179,7 @@ pub(super) fn facets(operand: &Bson) -> Answer<Vec<(&str, Vec<Document>)>> {
             );
             return Err(StoreError::new(40171, text));
         }
-        let stages = pipeline(stages)?;
+        let stages = pipeline(stages, release)?;
         for stage in &stages {
             let inner = stage_name(stage)?;
             if NOT_IN_FACET.contains(&inner) {
@@ -219,7 +220,7 @@ pub(super) fn new_root(operand: &Bson) -> Answer<&Bson> {
 
 /// Returns the collection and the pipeline of `$unionWith`. Without a collection, its name is
 /// empty, and the pipeline makes the documents.
-pub(super) fn union(operand: &Bson) -> Answer<(&str, Vec<Document>)> {
+pub(super) fn union(operand: &Bson, release: Release) -> Answer<(&str, Vec<Document>)> {
     let no_name = || StoreError::new(73, "the collection of $unionWith has no name");
     let options = match operand {
         Bson::String(from) if from.is_empty() => return Err(no_name()),
@@ -233,7 +234,8 @@ pub(super) fn union(operand: &Bson) -> Answer<(&str, Vec<Document>)> {
         }
     };
     check_fields("$unionWith", options, &["coll", "pipeline"])?;
-    let stages = options.get("pipeline").map_or(Ok(vec![]), pipeline)?;
+    let stages = options.get("pipeline");
+    let stages = stages.map_or(Ok(vec![]), |stages| pipeline(stages, release))?;
     for stage in &stages {
         check_writes(stage, 31441, "$unionWith")?;
     }

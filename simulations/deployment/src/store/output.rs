@@ -12,17 +12,25 @@ use super::names::SYSTEM_DATABASES;
 use super::operands::check_fields;
 use super::order::type_name;
 use super::pipeline::{parse, pipeline};
+use super::release::Release;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
 use super::{Answer, Store, path, stages};
 
+/// The first release in which `$out` can write to another database.
+const OUT_TO_DATABASE: Release = Release([4, 4, 0]);
+
 /// Returns an error if the stage `$out` or `$merge` is malformed.
-pub(super) fn check(stage: &Document) -> Answer<()> {
+pub(super) fn check(stage: &Document, release: Release) -> Answer<()> {
     let Some((name, operand)) = stage.iter().next() else {
         return Ok(());
     };
     let options = match operand {
         Bson::String(target) => return check_target(name, target),
+        Bson::Document(_) if name == "$out" && release < OUT_TO_DATABASE => {
+            let text = "$out only supports a string argument, but found object";
+            return Err(StoreError::new(16990, text));
+        }
         Bson::Document(options) => options,
         other => {
             let kind = type_name(other);
@@ -72,7 +80,7 @@ pub(super) fn check(stage: &Document) -> Answer<()> {
     match name.as_str() {
         "$merge" => {
             check_on(options.get("on"))?;
-            check_modes(options)
+            check_modes(options, release)
         }
         _ if options.contains_key("timeseries") => {
             let text = "this simulated server does not implement the option 'timeseries' of $out";
@@ -135,7 +143,7 @@ fn check_place(name: &str, target: &Namespace) -> Answer<()> {
 }
 
 /// Returns an error if `$merge` has unknown modes, or modes that a server does not combine.
-fn check_modes(options: &Document) -> Answer<()> {
+fn check_modes(options: &Document, release: Release) -> Answer<()> {
     let unknown = |field: &str, value: &str| {
         StoreError::bad_value(format!(
             "Enumeration value '{value}' for field '{field}' is not a valid value."
@@ -144,9 +152,9 @@ fn check_modes(options: &Document) -> Answer<()> {
     let matched = match options.get("whenMatched") {
         None => "merge",
         Some(Bson::Array(_)) => {
-            let stages = pipeline(options.get("whenMatched").unwrap_or(&Bson::Null))?;
-            stages::check_update(&stages)?;
-            parse(&stages, 0)?;
+            let stages = pipeline(options.get("whenMatched").unwrap_or(&Bson::Null), release)?;
+            stages::check_update(&stages, release)?;
+            parse(&stages, 0, release)?;
             "pipeline"
         }
         Some(Bson::String(mode)) => match mode.as_str() {

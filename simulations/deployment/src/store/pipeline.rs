@@ -11,8 +11,9 @@ use super::matcher::Matcher;
 use super::operands;
 use super::order::type_name;
 use super::projection::Projection;
+use super::release::Release;
 use super::sort::Sort;
-use super::stages::check;
+use super::stages::{GIVEN, check, unrecognized};
 use super::types::{Namespace, Shared};
 use super::{Store, size};
 
@@ -44,8 +45,11 @@ pub(crate) fn transform(
 
 /// Checks all stages and their operands, also where no document reaches them. `$collStats` and
 /// `$indexStats` at the start are left out, because they need a collection.
-pub(crate) fn parse(stages: &[Document], depth: usize) -> Answer<()> {
-    let context = EvaluationContext::default();
+pub(crate) fn parse(stages: &[Document], depth: usize, release: Release) -> Answer<()> {
+    let context = EvaluationContext {
+        release,
+        ..EvaluationContext::default()
+    };
     let run = Run {
         store: &Store::default(),
         database: "",
@@ -170,9 +174,10 @@ impl Run<'_> {
         name: &str,
         operand: &Bson,
     ) -> Answer<Vec<Shared>> {
+        let release = self.context.release;
         match name {
             "$match" => {
-                let matcher = Matcher::new(object(15959, name, operand)?)?;
+                let matcher = Matcher::new(object(15959, name, operand)?, release)?;
                 let mut kept = Vec::new();
                 for document in documents {
                     if matcher.matches(&document, self.context)? {
@@ -183,13 +188,13 @@ impl Run<'_> {
             }
             "$project" | "$unset" => {
                 let projection = match name {
-                    "$project" => operands::project(object(15969, name, operand)?)?,
+                    "$project" => operands::project(object(15969, name, operand)?, release)?,
                     _ => operands::unset(operand)?,
                 };
                 self.each(documents, |d| projection.apply(d, None, self.context))
             }
             "$addFields" | "$set" => {
-                let added = Projection::adding(name, object(40272, name, operand)?)?;
+                let added = Projection::adding(name, object(40272, name, operand)?, release)?;
                 self.each(documents, |d| added.apply(d, None, self.context))
             }
             "$sort" => {
@@ -213,7 +218,7 @@ impl Run<'_> {
             "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
             "$facet" | "$unionWith" => self.combine(documents, collection, name, operand),
             "$lookup" => self.lookup(documents, object(40319, name, operand)?),
-            "$documents" | "$collStats" | "$indexStats" => {
+            "$documents" | "$collStats" | "$indexStats" | GIVEN => {
                 let made = self.source(collection, name, operand)?;
                 Ok(if self.parses_only { Vec::new() } else { made })
             }
@@ -270,7 +275,7 @@ impl Run<'_> {
             "$replaceRoot" => operands::new_root(operand)?,
             _ => operand,
         };
-        expression::check(root, 0)?;
+        expression::check(root, self.context.release)?;
         self.each(documents, |d| {
             match expression::evaluate(root, &Scope::new(d, self.context))? {
                 Some(Bson::Document(new)) => Ok(new),
@@ -298,7 +303,7 @@ impl Run<'_> {
             "$facet" => {
                 let budget = &self.context.budget;
                 let mut result = Document::new();
-                for (facet, stages) in operands::facets(operand)? {
+                for (facet, stages) in operands::facets(operand, self.context.release)? {
                     let mark = budget.charged();
                     let inner = self
                         .deeper()
@@ -313,7 +318,7 @@ impl Run<'_> {
                 Ok(vec![Arc::new(result)])
             }
             _ => {
-                let (from, stages) = operands::union(operand)?;
+                let (from, stages) = operands::union(operand, self.context.release)?;
                 let more = self.collection(from, &stages)?;
                 let budget = &self.context.budget;
                 budget.charge((documents.len() + more.len()) * size_of::<Shared>())?;
@@ -377,7 +382,7 @@ impl Run<'_> {
         // A `$match` at the start can use an index.
         let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
             Some(filter) => {
-                let matcher = Matcher::new(filter)?;
+                let matcher = Matcher::new(filter, self.context.release)?;
                 let needed = match limited(&stages[1..]) {
                     Some((0, needed)) => needed,
                     _ => usize::MAX,
@@ -437,7 +442,7 @@ pub(super) fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a
         .ok_or_else(|| StoreError::new(code, format!("the {name} specification must be an object")))
 }
 
-pub(super) fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
+pub(super) fn pipeline(value: &Bson, release: Release) -> Answer<Vec<Document>> {
     let items = value
         .as_array()
         .ok_or_else(|| StoreError::type_mismatch("pipeline must be an array"))?;
@@ -446,6 +451,9 @@ pub(super) fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
     let stages = stages.ok_or_else(|| {
         StoreError::type_mismatch("Each element of the 'pipeline' array must be an object")
     })?;
-    check(&stages)?;
-    Ok(stages)
+    check(&stages, release)?;
+    match stages.iter().any(|stage| stage.contains_key(GIVEN)) {
+        true => Err(unrecognized(GIVEN)),
+        false => Ok(stages),
+    }
 }

@@ -33,7 +33,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
-        let matcher = Matcher::new(&find.filter)?;
+        let matcher = Matcher::new(&find.filter, self.release)?;
         let sort = find
             .sort
             .as_ref()
@@ -42,7 +42,9 @@ impl Store {
             .transpose()?;
         check_natural(find)?;
         let projection = find.projection.as_ref().filter(|p| !p.is_empty());
-        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
+        let projection = projection
+            .map(|p| Projection::new(p, true, self.release))
+            .transpose()?;
         let bound = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let skip = bound(find.skip);
         let limit = if find.limit == 0 {
@@ -120,9 +122,11 @@ impl Store {
             );
             return Err(StoreError::new(136, text));
         }
-        let matcher = Matcher::new(&find.filter)?;
+        let matcher = Matcher::new(&find.filter, self.release)?;
         let projection = find.projection.as_ref().filter(|p| !p.is_empty());
-        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
+        let projection = projection
+            .map(|p| Projection::new(p, true, self.release))
+            .transpose()?;
         let mut found = Vec::new();
         for (_, document) in collection.records.range(place.record + 1..) {
             if found.len() >= limit {
@@ -230,8 +234,8 @@ impl Store {
             Some((last, stages)) if Self::pipeline_writes(pipeline) => (stages, Some(last)),
             _ => (pipeline, None),
         };
-        stages::check(pipeline)?;
-        last.map_or(Ok(()), output::check)?;
+        stages::check(pipeline, self.release)?;
+        last.map_or(Ok(()), |last| output::check(last, self.release))?;
         let result = self.run_stages(database, collection, stages, collation, environment)?;
         match last {
             None => Ok(result),
@@ -251,8 +255,8 @@ impl Store {
         collation: Option<&Document>,
         environment: &Environment<'_>,
     ) -> Answer<Vec<Shared>> {
-        stages::check(stages)?;
-        pipeline::parse(stages, 0)?;
+        stages::check(stages, self.release)?;
+        pipeline::parse(stages, 0, self.release)?;
         let namespace = Namespace::new(database, collection.unwrap_or_default());
         let context = self.context(&namespace, collation, environment)?;
         let run = Run {
@@ -262,13 +266,7 @@ impl Store {
             depth: 0,
             parses_only: false,
         };
-        let own = matches!(
-            stages
-                .first()
-                .and_then(|s| s.keys().next())
-                .map(String::as_str),
-            Some("$collStats" | "$indexStats" | "$documents")
-        );
+        let own = stages::makes_documents(stages);
         let result = match collection {
             Some(name) if !own => run.collection(name, stages)?,
             None if !own => {

@@ -15,7 +15,7 @@ impl Run<'_> {
     /// Removes the documents, and the documents within them, for which an expression is
     /// `$$PRUNE`.
     pub(super) fn redact(&self, documents: Vec<Shared>, condition: &Bson) -> Answer<Vec<Shared>> {
-        expression::check(condition, 0)?;
+        expression::check(condition, self.context.release)?;
         let budget = &self.context.budget;
         let mut kept = Vec::new();
         for document in documents {

@@ -9,10 +9,11 @@ use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::order::display;
 use super::pipeline::Run;
+use super::stages::GIVEN;
 use super::types::{Namespace, Shared};
 
 impl Run<'_> {
-    /// Runs `$documents`, `$collStats` or `$indexStats`.
+    /// Runs a stage that makes the documents.
     pub(super) fn source(
         &self,
         collection: &str,
@@ -24,7 +25,7 @@ impl Run<'_> {
                 let text = "'$documents' can only be run with {aggregate: 1}";
                 Err(StoreError::new(73, text))
             }
-            "$documents" => self.made(operand),
+            "$documents" | GIVEN => self.made(operand),
             "$collStats" => {
                 let namespace = Namespace::new(self.database, collection);
                 let statistics = self.store.statistics(&namespace);
@@ -63,7 +64,7 @@ impl Run<'_> {
 
     /// Evaluates the operand of `$documents`, and returns the documents in the resulting array.
     fn made(&self, operand: &Bson) -> Answer<Vec<Shared>> {
-        expression::check(operand, 0)?;
+        expression::check(operand, self.context.release)?;
         if self.parses_only {
             return Ok(Vec::new());
         }

@@ -7,6 +7,7 @@ use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::error::{StoreError, WriteError};
+use super::release::Release;
 
 /// The full name of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,15 +131,15 @@ impl Update {
         }
     }
 
-    /// Returns an error if this is a pipeline with an unknown stage, or with a stage that updates
-    /// must not have. Such an update fails the whole command, and not only its statement.
+    /// Returns an error if this is a pipeline with a stage that is unknown to the release or that
+    /// updates must not have. Such an update fails the whole command, and not only its statement.
     ///
     /// # Errors
     ///
     /// The error of the first such stage.
-    pub fn check_pipeline(&self) -> Result<(), StoreError> {
+    pub fn check_pipeline(&self, release: Release) -> Result<(), StoreError> {
         match self {
-            Self::Pipeline(stages) => super::stages::check_update(stages),
+            Self::Pipeline(stages) => super::stages::check_update(stages, release),
             Self::Document(_) => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use super::expression::EvaluationContext;
 use super::matcher::{Matcher, Reporter};
 use super::order::type_name;
 use super::path;
+use super::release::Release;
 
 /// The operators of queries that a validator must not have.
 const NOT_ALLOWED: [&str; 5] = ["$where", "$text", "$near", "$nearSphere", "$geoNear"];
@@ -45,7 +46,7 @@ impl Validator {
     }
 
     /// Returns an error if options have a malformed validator.
-    pub(crate) fn check_options(options: &Document) -> Answer<()> {
+    pub(crate) fn check_options(options: &Document, release: Release) -> Answer<()> {
         let Ok(given) = options.get_document("validator") else {
             return Ok(());
         };
@@ -53,7 +54,7 @@ impl Validator {
             let text = format!("{name} is not allowed in this context");
             return Err(StoreError::new(224, text));
         }
-        Matcher::new(given).map(|_| ())
+        Matcher::new(given, release).map(|_| ())
     }
 
     /// Returns an error if the new form of a document does not match. `before` is its old form.

@@ -6,7 +6,7 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::pipeline::{MAX_DEPTH, parse, pipeline};
 use super::read::not_on_view;
-use super::stages::{check, stage_name};
+use super::stages::stage_name;
 use super::types::Namespace;
 use super::{Answer, Store};
 
@@ -31,15 +31,14 @@ impl Store {
             return Ok(());
         };
         let none = Bson::Array(Vec::new());
-        let stages = pipeline(options.get("pipeline").unwrap_or(&none))?;
-        check(&stages)?;
+        let stages = pipeline(options.get("pipeline").unwrap_or(&none), self.release)?;
         for stage in &stages {
             if let name @ ("$out" | "$merge") = stage_name(stage)? {
                 let text = format!("The aggregation stage {name} cannot be used in a view");
                 return Err(StoreError::new(167, text));
             }
         }
-        parse(&stages, 0)?;
+        parse(&stages, 0, self.release)?;
         self.check_dependencies(namespace, on)
     }
 

@@ -172,8 +172,10 @@ impl Store {
     ) -> Answer<FindAndModifyResult> {
         let context = self.context(namespace, command.collation.as_ref(), environment)?;
         let projection = command.projection.as_ref().filter(|p| !p.is_empty());
-        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
-        let matcher = Matcher::new(&command.filter)?;
+        let projection = projection
+            .map(|p| Projection::new(p, true, self.release))
+            .transpose()?;
+        let matcher = Matcher::new(&command.filter, self.release)?;
         let mut result = FindAndModifyResult::default();
         let value = match &command.modification {
             Modification::Remove => {
@@ -311,7 +313,7 @@ impl Store {
         limit: usize,
         context: &EvaluationContext,
     ) -> Answer<(Matcher, Vec<(u64, Shared)>)> {
-        let matcher = Matcher::new(filter)?;
+        let matcher = Matcher::new(filter, context.release)?;
         let sort = sort.filter(|s| !s.is_empty()).map(Sort::of_query);
         let sort = sort.transpose()?;
         let Some(collection) = self.collection(namespace) else {
@@ -337,7 +339,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Updated> {
         let context = self.context(namespace, statement.collation.as_ref(), environment)?;
-        let updater = Updater::new(&statement.update, &statement.array_filters)?;
+        let updater = Updater::new(&statement.update, &statement.array_filters, self.release)?;
         if statement.multi && updater.is_replacement() {
             let text = "multi update is not supported for replacement-style update";
             return Err(StoreError::failed_to_parse(text));

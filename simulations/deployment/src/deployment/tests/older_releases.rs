@@ -180,3 +180,175 @@ fn capped_collections_lose_no_documents_by_deletes_before_5_0_7() {
         assert_eq!(error(&mut world, conn, other).0, 0);
     }
 }
+
+/// Returns an aggregation on the collection with one document.
+fn aggregate(stages: impl IntoIterator<Item = Document>) -> Document {
+    let stages: Vec<Document> = stages.into_iter().collect();
+    doc! { "aggregate": "c", "pipeline": stages, "cursor": {} }
+}
+
+/// Executes commands with a release and with the one before which the server refuses them.
+fn check_since(since: [u16; 3], before: [u16; 3], refused: Vec<(Document, i32)>) {
+    let (mut old, old_conn) = standalone(before);
+    let (mut new, new_conn) = standalone(since);
+    for (command, code) in refused {
+        let (found, text) = error(&mut old, old_conn, command.clone());
+        assert_eq!(found, code, "{before:?}: {command}: {text}");
+        let (found, text) = error(&mut new, new_conn, command.clone());
+        assert_eq!(found, 0, "{since:?}: {command}: {text}");
+    }
+}
+
+#[test]
+fn operators_of_expressions_are_unknown_before_their_release() {
+    let set = |expression: Document| aggregate([doc! { "$set": { "y": expression } }]);
+    let size = || doc! { "$bsonSize": "$$ROOT" };
+    let update =
+        doc! { "update": "c", "updates": [{ "q": {}, "u": [{ "$set": { "y": size() } }] }] };
+    let modify = doc! {
+        "findAndModify": "c", "query": {}, "update": [{ "$set": { "y": size() } }],
+    };
+    let filter = doc! { "$expr": { "$not": size() } };
+    let delete = doc! { "delete": "c", "deletes": [{ "q": filter, "limit": 1 }] };
+    let joined =
+        doc! { "from": "c", "as": "z", "let": {}, "pipeline": [{ "$match": { "$expr": size() } }] };
+    let commands = vec![
+        (set(doc! { "$first": [[1, 2]] }), 168),
+        (set(doc! { "$rand": {} }), 168),
+        (aggregate([doc! { "$match": { "$expr": size() } }]), 168),
+        (aggregate([doc! { "$group": { "_id": size() } }]), 168),
+        (aggregate([doc! { "$lookup": joined }]), 168),
+        (
+            aggregate([doc! { "$facet": { "a": [{ "$project": { "y": size() } }] } }]),
+            168,
+        ),
+        (doc! { "find": "c", "filter": { "$expr": size() } }, 168),
+        (doc! { "count": "c", "query": { "$expr": size() } }, 168),
+        (delete, 168),
+        (update, 168),
+        (modify, 168),
+        (
+            doc! { "create": "v", "viewOn": "c", "pipeline": [{ "$set": { "y": size() } }] },
+            168,
+        ),
+        (
+            doc! { "create": "k", "validator": { "$expr": size() } },
+            168,
+        ),
+        (
+            doc! { "listCollections": 1, "filter": { "$expr": size() } },
+            168,
+        ),
+    ];
+    check_since([4, 4, 29], [4, 2, 25], commands);
+    let field = doc! { "$getField": "x" };
+    let limited = doc! { "$filter": { "input": [1, 2], "cond": true, "limit": 1 } };
+    let first = doc! { "$firstN": { "n": 1, "input": [1] } };
+    let several = doc! { "$ifNull": ["$q", "$r", 1] };
+    check_since(
+        [5, 0, 31],
+        [4, 4, 29],
+        vec![(set(field), 168), (set(several), 16020)],
+    );
+    check_since(
+        [6, 0, 20],
+        [5, 0, 31],
+        vec![(set(first), 168), (set(limited), 28647)],
+    );
+}
+
+#[test]
+fn stages_and_accumulators_are_unknown_before_their_release() {
+    let group =
+        |accumulator: Document| aggregate([doc! { "$group": { "_id": 1, "n": accumulator } }]);
+    let documents =
+        doc! { "aggregate": 1, "pipeline": [{ "$documents": [{ "a": 1 }] }], "cursor": {} };
+    let top = doc! { "$top": { "output": "$x", "sortBy": { "x": 1 } } };
+    let join = doc! {
+        "from": "c", "as": "z", "localField": "x", "foreignField": "x", "pipeline": [],
+    };
+    let out = doc! { "$out": { "db": "test", "coll": "o" } };
+    check_since(
+        [4, 4, 29],
+        [4, 2, 25],
+        vec![
+            (aggregate([doc! { "$unionWith": "c" }]), 40324),
+            (aggregate([out]), 16990),
+        ],
+    );
+    check_since(
+        [5, 0, 31],
+        [4, 4, 29],
+        vec![
+            (group(doc! { "$count": {} }), 15952),
+            (aggregate([doc! { "$lookup": join }]), 9),
+        ],
+    );
+    check_since(
+        [6, 0, 20],
+        [5, 0, 31],
+        vec![(documents, 40324), (group(top), 15952)],
+    );
+    let sessions =
+        doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": {} }], "cursor": {} };
+    let window = aggregate([doc! { "$setWindowFields": { "output": {} } }]);
+    let median = group(doc! { "$median": { "input": "$x", "method": "approximate" } });
+    let inner = aggregate([doc! { "$facet": { "a": [{ "$_given": [] }] } }]);
+    let given = doc! { "aggregate": 1, "pipeline": [{ "$_given": [] }], "cursor": {} };
+    for (release, command, code) in [
+        ([4, 2, 25], &sessions, 0),
+        ([7, 0, 24], &given, 40324),
+        ([7, 0, 24], &inner, 40324),
+        ([4, 4, 29], &window, 40324),
+        ([5, 0, 31], &window, 238),
+        ([6, 0, 20], &median, 15952),
+        ([7, 0, 24], &median, 238),
+    ] {
+        let (mut world, conn) = standalone(release);
+        assert_eq!(
+            error(&mut world, conn, command.clone()).0,
+            code,
+            "{release:?}"
+        );
+    }
+}
+
+#[test]
+fn forms_of_indexes_are_refused_before_their_release() {
+    let create = |key: Document, options: Document| {
+        let mut index = doc! { "key": key, "name": "i" };
+        index.extend(options);
+        doc! { "createIndexes": "c", "indexes": [index] }
+    };
+    let hidden = create(doc! { "h": 1 }, doc! { "hidden": true, "name": "h" });
+    let hashed = create(doc! { "x": 1, "y": "hashed" }, doc! {});
+    check_since([4, 4, 29], [4, 2, 25], vec![(hidden, 197), (hashed, 16763)]);
+    let partial =
+        |filter: Document| create(doc! { "p": 1 }, doc! { "partialFilterExpression": filter });
+    check_since(
+        [6, 0, 20],
+        [5, 0, 31],
+        vec![(partial(doc! { "x": { "$in": [1, 2] } }), 67)],
+    );
+    check_since(
+        [6, 0, 20],
+        [5, 0, 31],
+        vec![(partial(doc! { "$or": [{ "x": 1 }, { "x": 2 }] }), 67)],
+    );
+    let wildcard = create(doc! { "a": 1, "w.$**": 1 }, doc! {});
+    check_since([7, 0, 24], [6, 0, 20], vec![(wildcard, 67)]);
+}
+
+#[test]
+fn updates_of_many_documents_have_no_order() {
+    let sorted = |multi: bool| {
+        let statement = doc! {
+            "q": {}, "u": { "$set": { "y": 1 } }, "multi": multi, "sort": { "x": 1 },
+        };
+        doc! { "update": "c", "updates": [statement] }
+    };
+    let (mut world, conn) = standalone([8, 0, 4]);
+    assert_eq!(error(&mut world, conn, sorted(false)).0, 0);
+    let expected = (9, "Cannot specify sort with multi=true".to_owned());
+    assert_eq!(error(&mut world, conn, sorted(true)), expected);
+}

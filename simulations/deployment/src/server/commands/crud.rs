@@ -38,7 +38,7 @@ const OPERATION: &[Field] = &[
     field("upsert", Kind::Bool),
     field("upsertSupplied", Kind::Flag),
     field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
-    field("sort", Kind::Object).since(8, 1),
+    field("sort", Kind::Object),
     field("hint", Kind::TextOrObject),
     field("constants", Kind::Object),
     field("collation", Kind::Object),

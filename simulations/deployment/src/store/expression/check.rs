@@ -3,26 +3,32 @@
 use bson::{Bson, Document};
 
 use super::dates::check_parts;
-use super::known::{Count, Form, REFUSED, form_of};
+use super::known::{Count, Form, form_of};
 use super::named;
 use super::operator;
 use super::sets::check_zip;
 use crate::store::error::StoreError;
 use crate::store::order::{display_document, type_name};
+use crate::store::release::Release;
 use crate::store::{Answer, path};
 
 /// The largest depth of nested expressions.
 const MAX_DEPTH: usize = 100;
 
-/// Checks an expression before its evaluation. An unknown operator, a further field beside an
-/// operator, a wrong number of operands, an argument that is unknown or missing, a malformed path
-/// and too deep nesting are errors.
-pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
+/// Checks an expression before its evaluation. An operator that the release does not have, a
+/// further field beside an operator, a wrong number of operands, an argument that is unknown or
+/// missing, a malformed path and too deep nesting are errors.
+pub(crate) fn check(expression: &Bson, release: Release) -> Answer<()> {
+    check_at(expression, release, 0)
+}
+
+fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
     if depth > MAX_DEPTH {
         return Err(StoreError::new(15, "Expression is nested too deeply"));
     }
+    let check_inner = |inner: &Bson| check_at(inner, release, depth + 1);
     match expression {
-        Bson::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
+        Bson::Array(items) => items.iter().try_for_each(check_inner),
         Bson::Document(document) => match operator(document) {
             Some(("$literal", _)) => Ok(()),
             Some((name, operand)) => {
@@ -35,20 +41,19 @@ pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
                         ),
                     ));
                 }
-                if REFUSED.contains(&name) {
-                    let text = format!("this simulated server does not implement '{name}'");
-                    return Err(StoreError::new(238, text));
-                }
-                let Some(form) = form_of(name) else {
+                let Some(form) = form_of(name, release) else {
                     let text = format!("Unrecognized expression '{name}'");
                     return Err(StoreError::new(168, text));
                 };
                 check_form(name, form, operand)?;
-                check_operand(operand, depth)
+                match operand {
+                    Bson::Document(arguments) if operator(arguments).is_none() => {
+                        arguments.values().try_for_each(check_inner)
+                    }
+                    other => check_inner(other),
+                }
             }
-            None => document
-                .values()
-                .try_for_each(|inner| check(inner, depth + 1)),
+            None => document.values().try_for_each(check_inner),
         },
         Bson::String(text) if text == "$" => Err(StoreError::new(
             16872,
@@ -65,19 +70,14 @@ pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
     }
 }
 
-fn check_operand(operand: &Bson, depth: usize) -> Result<(), StoreError> {
-    match operand {
-        Bson::Document(inner) if operator(inner).is_none() => {
-            inner.values().try_for_each(|inner| check(inner, depth + 1))
-        }
-        other => check(other, depth + 1),
-    }
-}
-
 /// Checks the operand of an operator, without the expressions in it.
 fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
     match form {
         Form::Free => Ok(()),
+        Form::Refused => {
+            let text = format!("this simulated server does not implement '{name}'");
+            Err(StoreError::new(238, text))
+        }
         Form::Nothing => match operand {
             Bson::Document(given) if given.is_empty() => Ok(()),
             Bson::Array(given) if given.is_empty() => Ok(()),

@@ -1,10 +1,11 @@
 //! The operators of expressions, and what each takes as its operand.
 
 use super::named::{self, Named};
+use crate::store::release::{Name, Release, name};
 
 /// The form of an operator's operand.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Any value, which is no expression.
     Free,
     /// An empty document or an empty array.
@@ -15,11 +16,13 @@ pub(super) enum Form {
     Named(Named),
     /// A document of named arguments, or a list of operands.
     Either(Named, Count),
+    /// Any value, because a server has the operator and the simulated server does not.
+    Refused,
 }
 
 /// How many operands an operator takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Count {
+pub(crate) enum Count {
     Any,
     Exactly(usize),
     /// One operand, with the code of the error for another number.
@@ -37,197 +40,189 @@ const DATE_PART: Form = Form::Either(named::DATE_PART, Count::One(40536));
 const CONVERSION: Form = Form::List(Count::One(50723));
 
 /// The operators of expressions, in the order of their names.
-const OPERATORS: &[(&str, Form)] = &[
-    ("$abs", ONE),
-    ("$acos", ONE),
-    ("$acosh", ONE),
-    ("$add", ANY),
-    ("$allElementsTrue", ONE),
-    ("$and", ANY),
-    ("$anyElementTrue", ONE),
-    ("$arrayElemAt", TWO),
-    ("$arrayToObject", ONE),
-    ("$asin", ONE),
-    ("$asinh", ONE),
-    ("$atan", ONE),
-    ("$atan2", TWO),
-    ("$atanh", ONE),
-    ("$avg", ANY),
-    ("$binarySize", ONE),
-    ("$bsonSize", ONE),
-    ("$ceil", ONE),
-    ("$cmp", TWO),
-    ("$concat", ANY),
-    ("$concatArrays", ANY),
-    ("$cond", Form::Either(named::COND, Count::Exactly(3))),
-    ("$convert", Form::Named(named::CONVERT)),
-    ("$cos", ONE),
-    ("$cosh", ONE),
-    ("$dateAdd", Form::Named(named::DATE_ADD)),
-    ("$dateDiff", Form::Named(named::DATE_DIFF)),
-    ("$dateFromParts", Form::Named(named::DATE_FROM_PARTS)),
-    ("$dateFromString", Form::Named(named::DATE_FROM_STRING)),
-    ("$dateSubtract", Form::Named(named::DATE_ADD)),
-    ("$dateToParts", Form::Named(named::DATE_TO_PARTS)),
-    ("$dateToString", Form::Named(named::DATE_TO_STRING)),
-    ("$dateTrunc", Form::Named(named::DATE_TRUNC)),
-    ("$dayOfMonth", DATE_PART),
-    ("$dayOfWeek", DATE_PART),
-    ("$dayOfYear", DATE_PART),
-    ("$degreesToRadians", ONE),
-    ("$divide", TWO),
-    ("$eq", TWO),
-    ("$exp", ONE),
-    ("$filter", Form::Named(named::FILTER)),
-    ("$first", ONE),
-    ("$firstN", Form::Named(named::FIRST_N)),
-    ("$floor", ONE),
-    ("$getField", Form::Either(named::GET_FIELD, Count::Any)),
-    ("$gt", TWO),
-    ("$gte", TWO),
-    ("$hour", DATE_PART),
-    ("$ifNull", Form::List(Count::AtLeastTwo(1_257_300))),
-    ("$in", TWO),
-    ("$indexOfArray", Form::List(Count::Between(2, 4))),
-    ("$indexOfBytes", Form::List(Count::Between(2, 4))),
-    ("$indexOfCP", Form::List(Count::Between(2, 4))),
-    ("$isArray", ONE),
-    ("$isNumber", ONE),
-    ("$isoDayOfWeek", DATE_PART),
-    ("$isoWeek", DATE_PART),
-    ("$isoWeekYear", DATE_PART),
-    ("$last", ONE),
-    ("$lastN", Form::Named(named::FIRST_N)),
-    ("$let", Form::Named(named::LET)),
-    ("$literal", Form::Free),
-    ("$ln", ONE),
-    ("$log", TWO),
-    ("$log10", ONE),
-    ("$lt", TWO),
-    ("$lte", TWO),
-    ("$ltrim", Form::Named(named::TRIM)),
-    ("$map", Form::Named(named::MAP)),
-    ("$max", ANY),
-    ("$maxN", Form::Named(named::MIN_N)),
-    ("$mergeObjects", ANY),
-    ("$millisecond", DATE_PART),
-    ("$min", ANY),
-    ("$minN", Form::Named(named::MIN_N)),
-    ("$minute", DATE_PART),
-    ("$mod", TWO),
-    ("$month", DATE_PART),
-    ("$multiply", ANY),
-    ("$ne", TWO),
-    ("$not", ONE),
-    ("$objectToArray", ONE),
-    ("$or", ANY),
-    ("$pow", TWO),
-    ("$radiansToDegrees", ONE),
-    ("$rand", Form::Nothing),
-    ("$range", Form::List(Count::Between(2, 3))),
-    ("$reduce", Form::Named(named::REDUCE)),
-    ("$regexFind", Form::Named(named::REGEX)),
-    ("$regexFindAll", Form::Named(named::REGEX)),
-    ("$regexMatch", Form::Named(named::REGEX)),
-    ("$replaceAll", Form::Named(named::REPLACE)),
-    ("$replaceOne", Form::Named(named::REPLACE)),
-    ("$reverseArray", ONE),
-    ("$round", Form::List(Count::Between(1, 2))),
-    ("$rtrim", Form::Named(named::TRIM)),
-    ("$second", DATE_PART),
-    ("$setDifference", TWO),
-    ("$setEquals", Form::List(Count::AtLeastTwo(17045))),
-    ("$setField", Form::Named(named::SET_FIELD)),
-    ("$setIntersection", ANY),
-    ("$setIsSubset", TWO),
-    ("$setUnion", ANY),
-    ("$sin", ONE),
-    ("$sinh", ONE),
-    ("$size", ONE),
-    ("$slice", Form::List(Count::Between(2, 3))),
-    ("$sortArray", Form::Named(named::SORT_ARRAY)),
-    ("$split", TWO),
-    ("$sqrt", ONE),
-    ("$stdDevPop", ANY),
-    ("$stdDevSamp", ANY),
-    ("$strLenBytes", ONE),
-    ("$strLenCP", ONE),
-    ("$strcasecmp", TWO),
-    ("$substr", THREE),
-    ("$substrBytes", THREE),
-    ("$substrCP", THREE),
-    ("$subtract", TWO),
-    ("$sum", ANY),
-    ("$switch", Form::Named(named::SWITCH)),
-    ("$tan", ONE),
-    ("$tanh", ONE),
-    ("$toBool", CONVERSION),
-    ("$toDate", CONVERSION),
-    ("$toDecimal", CONVERSION),
-    ("$toDouble", CONVERSION),
-    ("$toInt", CONVERSION),
-    ("$toLong", CONVERSION),
-    ("$toLower", ONE),
-    ("$toObjectId", CONVERSION),
-    ("$toString", CONVERSION),
-    ("$toUpper", ONE),
-    ("$trim", Form::Named(named::TRIM)),
-    ("$trunc", Form::List(Count::Between(1, 2))),
-    ("$tsIncrement", ONE),
-    ("$tsSecond", ONE),
-    ("$type", ONE),
-    ("$unsetField", Form::Named(named::UNSET_FIELD)),
-    ("$week", DATE_PART),
-    ("$year", DATE_PART),
-    ("$zip", Form::Named(named::ZIP)),
+pub(crate) const OPERATORS: &[Name<Form>] = &[
+    name("$abs", ONE),
+    name("$accumulator", Form::Refused).since(4, 4, 0),
+    name("$acos", ONE),
+    name("$acosh", ONE),
+    name("$add", ANY),
+    name("$allElementsTrue", ONE),
+    name("$and", ANY),
+    name("$anyElementTrue", ONE),
+    name("$arrayElemAt", TWO),
+    name("$arrayToObject", ONE),
+    name("$asin", ONE),
+    name("$asinh", ONE),
+    name("$atan", ONE),
+    name("$atan2", TWO),
+    name("$atanh", ONE),
+    name("$avg", ANY),
+    name("$binarySize", ONE).since(4, 4, 0),
+    name("$bitAnd", Form::Refused).since(6, 3, 0),
+    name("$bitNot", Form::Refused).since(6, 3, 0),
+    name("$bitOr", Form::Refused).since(6, 3, 0),
+    name("$bitXor", Form::Refused).since(6, 3, 0),
+    name("$bsonSize", ONE).since(4, 4, 0),
+    name("$ceil", ONE),
+    name("$cmp", TWO),
+    name("$concat", ANY),
+    name("$concatArrays", ANY),
+    name("$cond", Form::Either(named::COND, Count::Exactly(3))),
+    name("$convert", Form::Named(named::CONVERT)),
+    name("$cos", ONE),
+    name("$cosh", ONE),
+    name("$dateAdd", Form::Named(named::DATE_ADD)).since(5, 0, 0),
+    name("$dateDiff", Form::Named(named::DATE_DIFF)).since(5, 0, 0),
+    name("$dateFromParts", Form::Named(named::DATE_FROM_PARTS)),
+    name("$dateFromString", Form::Named(named::DATE_FROM_STRING)),
+    name("$dateSubtract", Form::Named(named::DATE_ADD)).since(5, 0, 0),
+    name("$dateToParts", Form::Named(named::DATE_TO_PARTS)),
+    name("$dateToString", Form::Named(named::DATE_TO_STRING)),
+    name("$dateTrunc", Form::Named(named::DATE_TRUNC)).since(5, 0, 0),
+    name("$dayOfMonth", DATE_PART),
+    name("$dayOfWeek", DATE_PART),
+    name("$dayOfYear", DATE_PART),
+    name("$degreesToRadians", ONE),
+    name("$divide", TWO),
+    name("$eq", TWO),
+    name("$exp", ONE),
+    name("$filter", Form::Named(named::FILTER_ALL)).until(5, 2, 0),
+    name("$filter", Form::Named(named::FILTER)).since(5, 2, 0),
+    name("$first", ONE).since(4, 4, 0),
+    name("$firstN", Form::Named(named::FIRST_N)).since(5, 2, 0),
+    name("$floor", ONE),
+    name("$function", Form::Refused).since(4, 4, 0),
+    name("$getField", Form::Either(named::GET_FIELD, Count::Any)).since(5, 0, 0),
+    name("$gt", TWO),
+    name("$gte", TWO),
+    name("$hour", DATE_PART),
+    name("$ifNull", TWO).until(5, 0, 0),
+    name("$ifNull", Form::List(Count::AtLeastTwo(1_257_300))).since(5, 0, 0),
+    name("$in", TWO),
+    name("$indexOfArray", Form::List(Count::Between(2, 4))),
+    name("$indexOfBytes", Form::List(Count::Between(2, 4))),
+    name("$indexOfCP", Form::List(Count::Between(2, 4))),
+    name("$isArray", ONE),
+    name("$isNumber", ONE).since(4, 4, 0),
+    name("$isoDayOfWeek", DATE_PART),
+    name("$isoWeek", DATE_PART),
+    name("$isoWeekYear", DATE_PART),
+    name("$last", ONE).since(4, 4, 0),
+    name("$lastN", Form::Named(named::FIRST_N)).since(5, 2, 0),
+    name("$let", Form::Named(named::LET)),
+    name("$literal", Form::Free),
+    name("$ln", ONE),
+    name("$log", TWO),
+    name("$log10", ONE),
+    name("$lt", TWO),
+    name("$lte", TWO),
+    name("$ltrim", Form::Named(named::TRIM)),
+    name("$map", Form::Named(named::MAP)),
+    name("$max", ANY),
+    name("$maxN", Form::Named(named::MIN_N)).since(5, 2, 0),
+    name("$median", Form::Refused).since(7, 0, 0),
+    name("$mergeObjects", ANY),
+    name("$meta", Form::Refused),
+    name("$millisecond", DATE_PART),
+    name("$min", ANY),
+    name("$minN", Form::Named(named::MIN_N)).since(5, 2, 0),
+    name("$minute", DATE_PART),
+    name("$mod", TWO),
+    name("$month", DATE_PART),
+    name("$multiply", ANY),
+    name("$ne", TWO),
+    name("$not", ONE),
+    name("$objectToArray", ONE),
+    name("$or", ANY),
+    name("$percentile", Form::Refused).since(7, 0, 0),
+    name("$pow", TWO),
+    name("$radiansToDegrees", ONE),
+    name("$rand", Form::Nothing).since(4, 4, 2),
+    name("$range", Form::List(Count::Between(2, 3))),
+    name("$reduce", Form::Named(named::REDUCE)),
+    name("$regexFind", Form::Named(named::REGEX)),
+    name("$regexFindAll", Form::Named(named::REGEX)),
+    name("$regexMatch", Form::Named(named::REGEX)),
+    name("$replaceAll", Form::Named(named::REPLACE)).since(4, 4, 0),
+    name("$replaceOne", Form::Named(named::REPLACE)).since(4, 4, 0),
+    name("$reverseArray", ONE),
+    name("$round", Form::List(Count::Between(1, 2))),
+    name("$rtrim", Form::Named(named::TRIM)),
+    name("$sampleRate", Form::Refused),
+    name("$second", DATE_PART),
+    name("$setDifference", TWO),
+    name("$setEquals", Form::List(Count::AtLeastTwo(17045))),
+    name("$setField", Form::Named(named::SET_FIELD)).since(5, 0, 0),
+    name("$setIntersection", ANY),
+    name("$setIsSubset", TWO),
+    name("$setUnion", ANY),
+    name("$sin", ONE),
+    name("$sinh", ONE),
+    name("$size", ONE),
+    name("$slice", Form::List(Count::Between(2, 3))),
+    name("$sortArray", Form::Named(named::SORT_ARRAY)).since(5, 2, 0),
+    name("$split", TWO),
+    name("$sqrt", ONE),
+    name("$stdDevPop", ANY),
+    name("$stdDevSamp", ANY),
+    name("$strLenBytes", ONE),
+    name("$strLenCP", ONE),
+    name("$strcasecmp", TWO),
+    name("$substr", THREE),
+    name("$substrBytes", THREE),
+    name("$substrCP", THREE),
+    name("$subtract", TWO),
+    name("$sum", ANY),
+    name("$switch", Form::Named(named::SWITCH)),
+    name("$tan", ONE),
+    name("$tanh", ONE),
+    name("$toBool", CONVERSION),
+    name("$toDate", CONVERSION),
+    name("$toDecimal", CONVERSION),
+    name("$toDouble", CONVERSION),
+    name("$toHashedIndexKey", Form::Refused),
+    name("$toInt", CONVERSION),
+    name("$toLong", CONVERSION),
+    name("$toLower", ONE),
+    name("$toObjectId", CONVERSION),
+    name("$toString", CONVERSION),
+    name("$toUUID", Form::Refused).since(8, 0, 0),
+    name("$toUpper", ONE),
+    name("$trim", Form::Named(named::TRIM)),
+    name("$trunc", Form::List(Count::Between(1, 2))),
+    name("$tsIncrement", ONE).since(5, 1, 0),
+    name("$tsSecond", ONE).since(5, 1, 0),
+    name("$type", ONE),
+    name("$unsetField", Form::Named(named::UNSET_FIELD)).since(5, 0, 0),
+    name("$week", DATE_PART),
+    name("$year", DATE_PART),
+    name("$zip", Form::Named(named::ZIP)),
 ];
 
-/// The names of the operators of expressions.
-#[cfg(test)]
-pub(crate) const KNOWN: &[&str] = &names();
+/// Returns what an operator takes in a release, or `None` if there is no such operator.
+pub(super) fn form_of(operator: &str, release: Release) -> Option<Form> {
+    let start = OPERATORS.partition_point(|entry| entry.name < operator);
+    Name::find(&OPERATORS[start..], operator, release)
+}
 
-#[cfg(test)]
-const fn names() -> [&'static str; OPERATORS.len()] {
-    let mut names = [""; OPERATORS.len()];
-    let mut place = 0;
-    while place < names.len() {
-        names[place] = OPERATORS[place].0;
-        place += 1;
+impl Form {
+    /// True for an operator that the simulated server has.
+    #[cfg(test)]
+    pub(crate) const fn is_known(&self) -> bool {
+        !matches!(self, Self::Refused)
     }
-    names
 }
-
-/// Returns what an operator takes, or `None` if there is no such operator.
-pub(super) fn form_of(name: &str) -> Option<Form> {
-    let place = OPERATORS.binary_search_by_key(&name, |(name, _)| *name);
-    place.ok().map(|place| OPERATORS[place].1)
-}
-
-/// The operators that a server has and the simulated server does not.
-pub(super) const REFUSED: &[&str] = &[
-    "$function",
-    "$meta",
-    "$toHashedIndexKey",
-    "$median",
-    "$percentile",
-    "$sampleRate",
-    "$accumulator",
-    "$bitAnd",
-    "$bitOr",
-    "$bitXor",
-    "$bitNot",
-    "$toUUID",
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_operator_is_found() {
-        for name in KNOWN {
-            assert!(form_of(name).is_some(), "{name}");
+    fn operators_are_found_in_the_order_of_their_names() {
+        assert!(OPERATORS.is_sorted_by_key(|entry| entry.name));
+        for operator in OPERATORS {
+            assert!(form_of(operator.name, Release::default()).is_some());
         }
-        assert!(form_of("$none").is_none());
+        assert!(form_of("$none", Release::default()).is_none());
     }
 }

@@ -32,12 +32,13 @@ use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::order::{Key, compare, compare_with};
 use super::pattern::{Pattern, STEPS_OF_COMPILATION};
+use super::release::Release;
 use super::{number, size};
 
 pub(crate) use check::{check, check_variable_name};
 pub(crate) use collections::slice;
 #[cfg(test)]
-pub(crate) use known::KNOWN;
+pub(crate) use known::OPERATORS;
 pub(crate) use objects::merged;
 pub(crate) use selection::of_group;
 pub(crate) use summary::summary;
@@ -60,6 +61,8 @@ pub(crate) struct EvaluationContext {
     pub(super) last_pattern: RefCell<Option<(String, String, Pattern)>>,
     /// The collation by which strings are compared, or `None` to compare their bytes.
     pub(crate) collation: Option<Arc<Collation>>,
+    /// The release whose operators expressions can have.
+    pub(crate) release: Release,
 }
 
 /// The number of bytes of strings that a collation compares in one step.
@@ -78,6 +81,7 @@ impl Default for EvaluationContext {
             budget: Budget::default(),
             last_pattern: RefCell::default(),
             collation: None,
+            release: Release::default(),
         }
     }
 }
@@ -413,7 +417,7 @@ mod tests {
         let context = EvaluationContext::default();
         let scope = Scope::new(&document, &context);
         for (expression, expected) in table {
-            check(&expression, 0).expect("a good expression");
+            check(&expression, Release::default()).expect("a good expression");
             let value = evaluate(&expression, &scope).expect("a value");
             assert_eq!(value, Some(expected), "{expression}");
         }
@@ -421,7 +425,7 @@ mod tests {
 
     #[test]
     fn unknown_operators_are_refused() {
-        let error = check(&bson!({ "$foo": 1 }), 0).expect_err("unknown");
+        let error = check(&bson!({ "$foo": 1 }), Release::default()).expect_err("unknown");
         assert_eq!(
             (error.code, error.message.as_str()),
             (168, "Unrecognized expression '$foo'")

@@ -7,7 +7,7 @@ use crate::store::error::StoreError;
 
 /// The arguments of an operator, and the codes of the errors for a wrong operand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// The code for an operand that is no document.
     no_document: i32,
     /// The code for an argument that the operator does not have.
@@ -61,10 +61,16 @@ impl Named {
 }
 
 pub(super) const FILTER: Named = Named {
+    optional: &["as", "limit"],
+    ..FILTER_ALL
+};
+
+/// The arguments of `$filter` before its `limit`.
+pub(super) const FILTER_ALL: Named = Named {
     no_document: 28646,
     unknown: 28647,
     required: &[("input", 28648), ("cond", 28650)],
-    optional: &["as", "limit"],
+    optional: &["as"],
 };
 
 pub(super) const MAP: Named = Named {

@@ -11,6 +11,7 @@ use bson::{Bson, Document, doc};
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
 use super::index::Bounds;
+use super::release::Release;
 use super::{path, size};
 use parse::Nesting;
 use predicate::Predicate;
@@ -34,17 +35,17 @@ enum Node {
 }
 
 impl Matcher {
-    /// Parses a filter.
-    pub(crate) fn new(filter: &Document) -> Result<Self, StoreError> {
+    /// Parses a filter, which can have the operators of the release.
+    pub(crate) fn new(filter: &Document, release: Release) -> Result<Self, StoreError> {
         Ok(Self {
-            root: parse::filter(filter, Nesting::of(filter))?,
+            root: parse::filter(filter, Nesting::of(filter, release))?,
         })
     }
 
-    /// Parses each field of a filter as a filter of its own. The patterns of all of them share the
-    /// memory of one filter.
+    /// Parses each field of a stored filter as a filter of its own. The patterns of all of them
+    /// share the memory of one filter.
     pub(crate) fn clauses(filter: &Document) -> Result<Vec<Self>, StoreError> {
-        let nesting = Nesting::of(filter);
+        let nesting = Nesting::of(filter, Release::default());
         let clauses = filter.iter().map(|(name, operand)| {
             let clause = doc! { name: operand.clone() };
             Ok(Self {
@@ -269,15 +270,15 @@ pub(crate) enum ItemMatcher {
 
 impl ItemMatcher {
     /// Parses the operand of `$pull`.
-    pub(crate) fn new(operand: &Bson) -> Result<Self, StoreError> {
+    pub(crate) fn new(operand: &Bson, release: Release) -> Result<Self, StoreError> {
         match operand {
             Bson::Document(document) if parse::is_operators(document) => Ok(Self::Value(
-                parse::predicates(document, Nesting::of(document))?,
+                parse::predicates(document, Nesting::of(document, release))?,
             )),
-            Bson::Document(document) => Ok(Self::Fields(Matcher::new(document)?)),
+            Bson::Document(document) => Ok(Self::Fields(Matcher::new(document, release)?)),
             Bson::RegularExpression(_) => Ok(Self::Value(vec![parse::equality(
                 operand,
-                Nesting::of(&Document::new()),
+                Nesting::of(&Document::new(), release),
             )?])),
             other => Ok(Self::Equal(other.clone())),
         }

@@ -8,6 +8,7 @@ use super::{Matcher, Node};
 use crate::store::error::StoreError;
 use crate::store::order::{compare, type_of_number};
 use crate::store::pattern::Pattern;
+use crate::store::release::Release;
 use crate::store::{expression, number, path};
 
 type Answer<T> = Result<T, StoreError>;
@@ -18,21 +19,24 @@ const MAX_DEPTH: usize = 100;
 /// The most memory that all compiled patterns of one filter may take together, in bytes.
 const MAX_COMPILED_BYTES: usize = 8 * 1024 * 1024;
 
-/// The depth of a part of a filter, and the memory that each pattern in the filter may take.
+/// The depth of a part of a filter, the memory that each pattern in the filter may take, and the
+/// release whose operators the filter can have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting {
     levels: usize,
     pattern_bytes: usize,
+    release: Release,
 }
 
 impl Nesting {
     /// Returns the outermost level of a filter. The patterns of the filter share
     /// [`MAX_COMPILED_BYTES`].
-    pub(super) fn of(filter: &Document) -> Self {
+    pub(super) fn of(filter: &Document, release: Release) -> Self {
         let share = MAX_COMPILED_BYTES / patterns_in(filter).max(1);
         Self {
             levels: 0,
             pattern_bytes: share,
+            release,
         }
     }
 
@@ -91,7 +95,7 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
                 nodes.push(Node::Schema(Schema::parse(schema, nesting)?));
             }
             "$expr" => {
-                expression::check(value, 0)?;
+                expression::check(value, nesting.release)?;
                 nodes.push(Node::Expression(value.clone()));
             }
             "$where" | "$text" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => {

@@ -3,7 +3,7 @@ use bson::{Document, bson, doc};
 use super::*;
 
 fn matches(filter: &Document, document: &Document) -> bool {
-    Matcher::new(filter)
+    Matcher::new(filter, Release::default())
         .expect("a good filter")
         .matches(document, &EvaluationContext::default())
         .expect("an answer")
@@ -220,7 +220,7 @@ fn malformed_filters_are_refused_with_the_servers_messages() {
         ),
     ];
     for (filter, code, message) in table {
-        let error = Matcher::new(&filter).expect_err("a bad filter");
+        let error = Matcher::new(&filter, Release::default()).expect_err("a bad filter");
         assert_eq!((error.code, error.message.as_str()), (code, message));
     }
 }
@@ -264,7 +264,7 @@ fn position_returns_the_index_of_the_matching_element() {
     ];
     for (filter, document, expected) in table {
         assert_eq!(
-            Matcher::new(&filter)
+            Matcher::new(&filter, Release::default())
                 .expect("a filter")
                 .position(&document, &EvaluationContext::default()),
             expected
@@ -275,12 +275,13 @@ fn position_returns_the_index_of_the_matching_element() {
 #[test]
 fn the_patterns_of_a_filter_share_one_memory_limit() {
     let pattern = || bson!({ "$regex": "(x{1,30}){1,30}" });
-    assert!(Matcher::new(&doc! { "a": pattern() }).is_ok());
+    assert!(Matcher::new(&doc! { "a": pattern() }, Release::default()).is_ok());
     let many: Vec<Bson> = (0..300).map(|_| bson!({ "a": pattern() })).collect();
-    let error = Matcher::new(&doc! { "$or": many }).expect_err("too much memory");
+    let error =
+        Matcher::new(&doc! { "$or": many }, Release::default()).expect_err("too much memory");
     assert_eq!(error.code, 51091);
     let small: Vec<Bson> = (0..1000)
         .map(|n| bson!({ "a": { "$regex": format!("^x{n}") } }))
         .collect();
-    assert!(Matcher::new(&doc! { "$or": small }).is_ok());
+    assert!(Matcher::new(&doc! { "$or": small }, Release::default()).is_ok());
 }

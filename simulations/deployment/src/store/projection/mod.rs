@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::{EvaluationContext, Scope};
 use super::matcher::Matcher;
+use super::release::Release;
 use apply::Work;
 use tree::Tree;
 
@@ -48,15 +49,15 @@ enum Field {
 impl Projection {
     /// Parses a projection. With `of_find`, the projection can contain `.$`, `$elemMatch`, and
     /// `$slice` with one or two numbers, as in `find` and `findAndModify`.
-    pub(crate) fn new(specification: &Document, of_find: bool) -> Answer<Self> {
-        let (mode, mut tree) = parse::projection(specification, of_find)?;
+    pub(crate) fn new(specification: &Document, of_find: bool, release: Release) -> Answer<Self> {
+        let (mode, mut tree) = parse::projection(specification, of_find, release)?;
         tree.settle();
         Ok(Self { mode, tree })
     }
 
     /// Parses the fields that `$addFields` or `$set` adds.
-    pub(crate) fn adding(stage: &str, specification: &Document) -> Answer<Self> {
-        let mut tree = parse::added(stage, specification)?;
+    pub(crate) fn adding(stage: &str, specification: &Document, release: Release) -> Answer<Self> {
+        let mut tree = parse::added(stage, specification, release)?;
         tree.settle();
         Ok(Self {
             mode: Mode::Add,
@@ -74,7 +75,7 @@ impl Projection {
             let text = "Path collision: a field is named twice";
             return Err(StoreError::new(31250, text));
         }
-        Self::new(&specification, false)
+        Self::new(&specification, false, Release::default())
     }
 
     /// True if the projection computes fields, so that its results can be larger than the

@@ -7,12 +7,14 @@ use super::{Answer, Field, Mode};
 use crate::store::error::StoreError;
 use crate::store::matcher::Matcher;
 use crate::store::order::{display, display_document, type_name};
+use crate::store::release::Release;
 use crate::store::{expression, number, path};
 
 /// The kind of a projection, as far as its fields have told it.
 #[derive(Debug, Default)]
 struct Parser {
     of_find: bool,
+    release: Release,
     mode: Option<Mode>,
     /// Whether the projection keeps `_id` as a whole.
     id: Option<bool>,
@@ -23,9 +25,14 @@ struct Parser {
 }
 
 /// Parses a projection of `find` or `$project`.
-pub(super) fn projection(specification: &Document, of_find: bool) -> Answer<(Mode, Tree)> {
+pub(super) fn projection(
+    specification: &Document,
+    of_find: bool,
+    release: Release,
+) -> Answer<(Mode, Tree)> {
     let mut parser = Parser {
         of_find,
+        release,
         ..Parser::default()
     };
     let mut tree = Tree::default();
@@ -85,7 +92,7 @@ impl Parser {
                 Err(StoreError::new(31308, text))
             }
             (literal, None) => {
-                expression::check(literal, 0)?;
+                expression::check(literal, self.release)?;
                 add(tree, name, Field::Computed(literal.clone()))?;
                 let text = || {
                     let shown = display(literal);
@@ -187,7 +194,7 @@ impl Parser {
             "Cannot use expression other than $meta in exclusion projection".to_owned()
         })?;
         let expression = Bson::Document(inner.clone());
-        expression::check(&expression, 0)?;
+        expression::check(&expression, self.release)?;
         add(tree, name, Field::Computed(expression))
     }
 
@@ -213,7 +220,7 @@ impl Parser {
         }
         self.has_element_match = true;
         let filter = bson::doc! { "e": { "$elemMatch": condition.clone() } };
-        let matcher = Box::new(Matcher::new(&filter)?);
+        let matcher = Box::new(Matcher::new(&filter, self.release)?);
         add(tree, name, Field::ElementMatch(matcher))
     }
 }
@@ -239,11 +246,12 @@ fn find_slice(operand: &Bson) -> Option<Field> {
 }
 
 /// Parses the fields of `$addFields` or `$set`.
-pub(super) fn added(stage: &str, specification: &Document) -> Answer<Tree> {
+pub(super) fn added(stage: &str, specification: &Document, release: Release) -> Answer<Tree> {
     let mut tree = Tree::default();
     let parser = Added {
         stage,
         specification,
+        release,
     };
     for (name, value) in specification {
         parser.check(path::check_field(name))?;
@@ -256,6 +264,7 @@ pub(super) fn added(stage: &str, specification: &Document) -> Answer<Tree> {
 struct Added<'a> {
     stage: &'a str,
     specification: &'a Document,
+    release: Release,
 }
 
 impl<'a> Added<'a> {
@@ -284,7 +293,7 @@ impl<'a> Added<'a> {
                 );
                 return Err(self.invalid(40181, &text));
             }
-            self.check(expression::check(value, 0))?;
+            self.check(expression::check(value, self.release))?;
             let field = Field::Computed(value.clone());
             let added = tree.add(name, field);
             return added.map_err(|found| self.collision(name, tree, found, above));

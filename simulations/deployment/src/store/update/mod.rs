@@ -17,6 +17,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::{ItemMatcher, Matcher};
 use super::order::{display, equal};
+use super::release::Release;
 use super::types::Update;
 use super::{path, pipeline, stages};
 
@@ -69,7 +70,11 @@ pub(crate) const OPERATORS: &[&str] = &[
 impl Updater {
     /// Parses an update, and the array filters that define the elements meant by `$[name]` in a
     /// path.
-    pub(crate) fn new(update: &Update, array_filters: &[Document]) -> Answer<Self> {
+    pub(crate) fn new(
+        update: &Update,
+        array_filters: &[Document],
+        release: Release,
+    ) -> Answer<Self> {
         match update {
             Update::Pipeline(stages) => {
                 if !array_filters.is_empty() {
@@ -77,8 +82,8 @@ impl Updater {
                         "arrayFilters may not be specified for pipeline-style updates",
                     ));
                 }
-                stages::check_update(stages)?;
-                pipeline::parse(stages, 0)?;
+                stages::check_update(stages, release)?;
+                pipeline::parse(stages, 0, release)?;
                 Ok(Self::Pipeline(stages.clone()))
             }
             Update::Document(document) => {
@@ -87,8 +92,8 @@ impl Updater {
                     .next()
                     .is_some_and(|first| first.starts_with('$'))
                 {
-                    let operations = operations(document)?;
-                    let filters = filters(array_filters)?;
+                    let operations = operations(document, release)?;
+                    let filters = filters(array_filters, release)?;
                     check_defined(&filters, &operations)?;
                     check_used(filters.keys(), &operations, document)?;
                     Ok(Self::Operators(operations, filters))
@@ -216,7 +221,7 @@ fn replace(document: &Document, replacement: &Document) -> Document {
     result
 }
 
-fn operations(document: &Document) -> Answer<Vec<Operation>> {
+fn operations(document: &Document, release: Release) -> Answer<Vec<Operation>> {
     let mut found: Vec<Operation> = Vec::new();
     for (name, fields) in document {
         let Some(operator) = OPERATORS.iter().find(|o| *o == name) else {
@@ -241,7 +246,7 @@ fn operations(document: &Document) -> Answer<Vec<Operation>> {
                 path: path.clone(),
                 operand: operand.clone(),
                 pull: (*operator == "$pull")
-                    .then(|| ItemMatcher::new(operand))
+                    .then(|| ItemMatcher::new(operand, release))
                     .transpose()?,
             });
         }
@@ -267,10 +272,10 @@ fn operations(document: &Document) -> Answer<Vec<Operation>> {
     Ok(found)
 }
 
-fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
+fn filters(array_filters: &[Document], release: Release) -> Answer<BTreeMap<String, Matcher>> {
     let mut named = BTreeMap::new();
     for filter in array_filters {
-        let matcher = Matcher::new(filter)?;
+        let matcher = Matcher::new(filter, release)?;
         let mut name = None;
         find_top_name(filter, &mut name)?;
         let name = name.ok_or_else(|| {

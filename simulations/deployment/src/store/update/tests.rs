@@ -8,8 +8,12 @@ fn update(
     update: &Document,
     filters: &[Document],
 ) -> Answer<Document> {
-    let matcher = Matcher::new(filter)?;
-    let updater = Updater::new(&Update::Document(update.clone()), filters)?;
+    let matcher = Matcher::new(filter, Release::default())?;
+    let updater = Updater::new(
+        &Update::Document(update.clone()),
+        filters,
+        Release::default(),
+    )?;
     updater.apply(
         document,
         matcher.position(document, &EvaluationContext::default()),
@@ -332,7 +336,7 @@ fn array_filters_are_on_one_name() {
 #[test]
 fn an_upsert_takes_the_fields_of_its_filter_in_the_order_of_their_paths() {
     let base = |filter: Document| {
-        let matcher = Matcher::new(&filter).expect("a filter");
+        let matcher = Matcher::new(&filter, Release::default()).expect("a filter");
         upsert_base(&matcher, false, &Budget::default())
     };
     let ordered = base(doc! { "b": 1, "c.y": 2, "a": 3, "c.x": 4 }).expect("a base");
@@ -357,8 +361,10 @@ fn an_upsert_takes_the_fields_of_its_filter_in_the_order_of_their_paths() {
 
 #[test]
 fn an_upsert_starts_with_the_equality_conditions_of_its_filter() {
-    let matcher =
-        Matcher::new(&doc! { "a.b": 1, "$and": [{ "c": { "$eq": 2 } }], "d": { "$gt": 1 } });
+    let matcher = Matcher::new(
+        &doc! { "a.b": 1, "$and": [{ "c": { "$eq": 2 } }], "d": { "$gt": 1 } },
+        Release::default(),
+    );
     let base = upsert_base(&matcher.expect("a filter"), false, &Budget::default()).expect("a base");
     assert_eq!(base, doc! { "a": { "b": 1 }, "c": 2 });
 }

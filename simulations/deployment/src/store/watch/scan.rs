@@ -6,6 +6,7 @@ use super::super::Store;
 use super::super::change::Change;
 use super::super::error::StoreError;
 use super::super::pipeline::{Run, parse};
+use super::super::release::Release;
 use super::super::size::{self, MAX_DOCUMENT_BYTES};
 use super::super::stages;
 use super::super::types::{Environment, Namespace, Shared};
@@ -144,7 +145,7 @@ impl Watch {
             parses_only: false,
         };
         // Stages that are malformed fail at once.
-        parse(&self.stages, 0)?;
+        parse(&self.stages, 0, context.release)?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         for (done, record) in records.iter().enumerate() {
             self.verify(record)?;
@@ -266,7 +267,7 @@ fn check(name: &str, release: [u16; 3]) -> Answer<()> {
             let text = format!("{SPLIT} must be the last stage in the pipeline");
             Err(StoreError::new(7_182_802, text))
         }
-        name if stages::is_known(name) => {
+        name if stages::is_known(name, Release(release)) => {
             let text = format!("{name} is not permitted in a {STREAM} pipeline");
             Err(StoreError::new(20, text))
         }
