@@ -146,12 +146,15 @@ impl Run<'_> {
         let budget = &self.context.budget;
         self.each(documents, |document| {
             budget.step(foreign.len() as u64)?;
-            budget.charge(size::memory_of_document(&self.context.variables)?)?;
+            let outer = self.context.variables.iter();
+            let bytes =
+                outer.map(|(name, value)| name.len() + value.as_ref().map_or(0, size::memory));
+            budget.charge(bytes.sum())?;
             let mut context = self.context.clone();
             let scope = Scope::new(document, self.context);
             for (name, value) in join.variables.into_iter().flatten() {
-                let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
-                context.variables.insert(name, value);
+                let value = expression::evaluate(value, &scope)?;
+                context.variables.insert(name.clone(), value);
             }
             let mut joined = foreign.clone();
             if let Some((local, field)) = join.fields {

@@ -268,7 +268,12 @@ impl Environment<'_> {
         expression::EvaluationContext {
             now: self.now,
             timestamp: self.timestamp,
-            variables: self.variables.clone(),
+            variables: self
+                .variables
+                .clone()
+                .into_iter()
+                .map(|(name, value)| (name, Some(value)))
+                .collect(),
             random_state: std::cell::Cell::new(self.seed),
             budget: self.max_steps.map_or_else(Budget::default, Budget::new),
             ..expression::EvaluationContext::default()

@@ -354,8 +354,11 @@ impl Store {
         };
         let scope = Scope::new(&document, &context);
         for (name, value) in options.get_document("let").into_iter().flatten() {
-            let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
-            inner.variables.insert(name, value);
+            // A server sends the values to the target, and does not send a missing one.
+            match expression::evaluate(value, &scope)? {
+                Some(value) => inner.variables.insert(name, value),
+                None => inner.variables.remove(name),
+            };
         }
         inner.variables.insert("new", document);
         self.update_one(target, &statement, &mut inner).map(|_| ())

@@ -22,6 +22,7 @@ mod values;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,7 +53,9 @@ pub(crate) type Evaluated = Result<Option<Bson>, StoreError>;
 pub(crate) struct EvaluationContext {
     pub(crate) now: DateTime,
     pub(crate) timestamp: Timestamp,
-    pub(crate) variables: Document,
+    /// The variables of the command, and of the stages around the pipeline. The value of a missing
+    /// field is `None`.
+    pub(crate) variables: BTreeMap<String, Option<Bson>>,
     /// The state of the generator for `$rand` and `$sample`. Each draw changes it.
     pub(crate) random_state: Cell<u64>,
     /// Counts the memory and the steps of the evaluation. All clones share the counters.
@@ -76,7 +79,7 @@ impl Default for EvaluationContext {
                 time: 0,
                 increment: 0,
             },
-            variables: Document::new(),
+            variables: BTreeMap::new(),
             random_state: Cell::new(0),
             budget: Budget::default(),
             last_pattern: RefCell::default(),
@@ -246,7 +249,7 @@ impl<'a> Scope<'a> {
             "REMOVE" => Ok(None),
             "KEEP" | "PRUNE" | "DESCEND" => Ok(Some(Bson::String(name.to_owned()))),
             _ => match self.context.variables.get(name) {
-                Some(value) => within(value),
+                Some(value) => value.as_ref().map_or(Ok(None), within),
                 None => Err(StoreError::new(
                     17276,
                     format!("Use of undefined variable: {name}"),

@@ -251,6 +251,32 @@ fn a_merge_pipeline_has_its_variables() {
 }
 
 #[test]
+fn a_missing_field_makes_a_missing_variable() {
+    let mut store = filled(vec![doc! { "_id": 1, "v": null }]);
+    let shown = doc! {
+        "_id": 0, "none": { "$type": "$$none" }, "null": { "$type": "$$v" }, "gone": "$$none.x",
+    };
+    let lookup = doc! {
+        "from": "c", "as": "r", "let": { "none": "$none", "v": "$v" },
+        "pipeline": [{ "$project": shown }],
+    };
+    let stages = [
+        doc! { "$lookup": lookup },
+        doc! { "$project": { "_id": 0, "r": 1 } },
+    ];
+    let expected = doc! { "r": [{ "none": "missing", "null": "null" }] };
+    assert_eq!(aggregate(&mut store, &stages), Ok(vec![expected]));
+    let merge = |used: &str| {
+        let set = doc! { "$set": { "x": used } };
+        let merge = doc! { "into": "c", "let": { "own": "$none" }, "whenMatched": [set] };
+        [doc! { "$merge": merge }]
+    };
+    aggregate(&mut store, &merge("$$new.v")).expect("the variable is not used");
+    let error = aggregate(&mut store, &merge("$$own")).expect_err("no such variable");
+    assert_eq!(error.code, 17276);
+}
+
+#[test]
 fn a_merge_on_other_fields_needs_a_unique_index() {
     let mut store = filled(vec![
         doc! { "_id": 1, "k": 5, "v": 1 },
