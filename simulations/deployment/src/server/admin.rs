@@ -23,7 +23,7 @@ impl Member {
         let reply = match request.name.as_str() {
             "ping" | "refreshSessions" => Document::new(),
             "endSessions" | "killSessions" | "killAllSessions" if !self.is_router() => {
-                self.abort_listed(request);
+                self.end_listed(now, request);
                 Document::new()
             }
             "startSession" => self.start_session(),

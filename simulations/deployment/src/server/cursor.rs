@@ -170,14 +170,11 @@ impl Cursors {
         Some(cursor)
     }
 
-    /// Removes the cursors of a transaction.
-    pub(super) fn remove_of(&mut self, session: &SessionKey, number: i64) {
-        let is_own = |cursor: &Cursor| {
-            cursor.session.as_ref() == Some(session) && cursor.transaction == Some(number)
-        };
-        let own = self.open.iter().filter(|(_, (cursor, _))| is_own(cursor));
-        let own: Vec<i64> = own.map(|(id, _)| *id).collect();
-        for id in own {
+    /// Removes the cursors for which a condition is true.
+    pub(super) fn remove_where(&mut self, is_meant: impl Fn(&Cursor) -> bool) {
+        let meant = self.open.iter().filter(|(_, (cursor, _))| is_meant(cursor));
+        let meant: Vec<i64> = meant.map(|(id, _)| *id).collect();
+        for id in meant {
             self.remove(id);
         }
     }

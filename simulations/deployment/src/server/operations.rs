@@ -3,7 +3,7 @@
 
 use super::{
     Member, commands,
-    connection::{Pending, Request, Waiting},
+    connection::{Connection, Pending, Request, Waiting},
     dispatch::Answer,
     document::{integer, integer_field, truth},
     fault::{Fault, fault},
@@ -91,30 +91,39 @@ impl Member {
         let Some(number) = request.command.get("op").and_then(integer) else {
             return Err(fault(14, "Expected field \"op\" to have numeric type"));
         };
-        let found = self.connections.iter().find(|(_, connection)| {
-            let waiting = connection.pending.as_ref().map(|pending| &pending.waiting);
-            let ends = matches!(
-                waiting,
-                Some(
+        self.interrupt(now, |connection, _| i64::from(connection.number) == number);
+        Ok(doc! { "info": "attempting to kill op" })
+    }
+
+    /// Ends the operations that wait, can be ended, and fulfil a condition.
+    pub(super) fn interrupt(
+        &mut self,
+        now: Instant,
+        is_meant: impl Fn(&Connection, &Request) -> bool,
+    ) {
+        let ends = |connection: &Connection| {
+            connection.pending.as_ref().is_some_and(|pending| {
+                let can_end = matches!(
+                    pending.waiting,
                     Waiting::Blocked { .. }
                         | Waiting::Tail
                         | Waiting::Stream
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
                         | Waiting::Majority { .. }
-                )
-            );
-            ends && i64::from(connection.number) == number
-        });
-        let conn = found.map(|(conn, _)| *conn);
-        if let Some(conn) = conn
-            && let Some(Pending { request, .. }) = self.unpark(conn)
-        {
-            let error = fault(11601, "operation was interrupted");
-            self.respond(conn, &request, Err(error));
-            self.advance(now, conn);
+                );
+                can_end && is_meant(connection, &pending.request)
+            })
+        };
+        let found = self.connections.iter().filter(|(_, found)| ends(found));
+        let found: Vec<ConnId> = found.map(|(conn, _)| *conn).collect();
+        for conn in found {
+            if let Some(Pending { request, .. }) = self.unpark(conn) {
+                let error = fault(11601, "operation was interrupted");
+                self.respond(conn, &request, Err(error));
+                self.advance(now, conn);
+            }
         }
-        Ok(doc! { "info": "attempting to kill op" })
     }
 
     /// Returns zeros as the use of each collection.

@@ -225,3 +225,56 @@ fn options_that_a_tailable_cursor_excludes_are_refused() {
     let missing = doc! { "find": "missing", "tailable": true };
     assert_eq!(batch(&send(&mut world, conn, missing)), (0, vec![]));
 }
+
+#[test]
+fn killed_sessions_lose_their_cursors() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..4);
+    let lsid = |n: u8| {
+        let bytes = vec![n; 16];
+        let subtype = bson::spec::BinarySubtype::Uuid;
+        doc! { "id": bson::Binary { subtype, bytes } }
+    };
+    let of = |n: u8, mut command: Document| {
+        command.insert("lsid", lsid(n));
+        command
+    };
+    let find = doc! { "find": "log", "batchSize": 1 };
+    let awaiting = doc! { "find": "log", "tailable": true, "awaitData": true };
+    let open = |world: &mut World, command: Document| batch(&send(world, conn, command)).0;
+    for (command, is_killed) in [
+        (doc! { "endSessions": [lsid(1)] }, false),
+        (doc! { "killSessions": [lsid(1)] }, true),
+        (doc! { "killSessions": [] }, true),
+        (doc! { "killAllSessions": [] }, true),
+    ] {
+        let others_are_killed = is_killed && !command.to_string().contains("Binary");
+        let own = open(&mut world, of(1, find.clone()));
+        let other = open(&mut world, of(2, find.clone()));
+        let without = open(&mut world, find.clone());
+        let waiting = open(&mut world, of(1, awaiting.clone()));
+        let waiter = world.connect(0);
+        let mut get_more = of(1, more(waiting));
+        get_more.insert("$db", "d");
+        world.send(waiter, &get_more);
+        assert_eq!(world.reply(waiter), None, "it waits");
+        send(&mut world, conn, command.clone());
+        let code = |world: &mut World, command: Document| {
+            send(world, conn, command).get_i32("code").unwrap_or(0)
+        };
+        let killed = |is_killed: bool| if is_killed { 43 } else { 0 };
+        let found = [
+            code(&mut world, of(1, more(own))),
+            code(&mut world, of(2, more(other))),
+            code(&mut world, more(without)),
+        ];
+        assert_eq!(
+            found,
+            [killed(is_killed), killed(others_are_killed), 0],
+            "{command}"
+        );
+        let reply = world.reply(waiter);
+        let code = reply.and_then(|(.., reply)| reply.get_i32("code").ok());
+        assert_eq!(code, is_killed.then_some(11601), "{command}");
+    }
+}

@@ -6,14 +6,17 @@ use crate::{
     server::{
         Member,
         connection::Request,
+        cursor::Cursor,
         dispatch::{Answer, Outcome},
         fault::{Fault, fault},
         reply::Reply,
+        retry::session_key,
     },
     store::Change,
 };
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
+use std::collections::BTreeSet;
 
 impl Member {
     /// Commits a transaction. A transaction that has committed already commits again without an
@@ -115,9 +118,10 @@ impl Member {
         }
     }
 
-    /// Aborts the open transactions of the sessions that a command lists. An empty list of
+    /// Aborts the open transactions of the sessions that a command lists. If the command kills the
+    /// sessions, also closes their cursors and ends their operations that wait. An empty list of
     /// `killSessions` or `killAllSessions` stands for all sessions.
-    pub(in crate::server) fn abort_listed(&mut self, request: &Request) {
+    pub(in crate::server) fn end_listed(&mut self, now: Instant, request: &Request) {
         let listed = request.command.get_array(&request.name);
         let listed = listed.map(Vec::as_slice).unwrap_or_default();
         let kills_all = match request.name.as_str() {
@@ -125,12 +129,22 @@ impl Member {
             "killSessions" => listed.is_empty(),
             _ => false,
         };
-        if kills_all {
-            return self.abort_all();
+        let sessions: BTreeSet<SessionKey> = listed_sessions(listed.iter()).into_iter().collect();
+        let is_meant = |session: SessionKey| kills_all || sessions.contains(&session);
+        for session in self.transactions.open.clone() {
+            if is_meant(session) {
+                self.abort_open(&session);
+            }
         }
-        for session in listed_sessions(listed.iter()) {
-            self.abort_open(&session);
+        // The cursors of a session that has ended stay open until the server's next look at it.
+        if request.name == "endSessions" {
+            return;
         }
+        self.cursors
+            .remove_where(|cursor| cursor.session.is_some_and(is_meant));
+        self.interrupt(now, |_, request| {
+            session_key(&request.command).is_some_and(is_meant)
+        });
     }
 
     /// Aborts the transactions whose lifetime has ended.
@@ -152,7 +166,10 @@ impl Member {
     ) -> Option<Vec<Change>> {
         let (number, open) = self.transactions.end(session, state)?;
         if open.has_opened_cursor {
-            self.cursors.remove_of(session, number);
+            let is_own = |cursor: &Cursor| {
+                cursor.session == Some(*session) && cursor.transaction == Some(number)
+            };
+            self.cursors.remove_where(is_own);
         }
         // The event lets waiting writes be executed again.
         self.replica.events.push_back(ReplicaEvent::Progress);
