@@ -26,6 +26,8 @@ pub(super) struct Nesting {
     levels: usize,
     pattern_bytes: usize,
     release: Release,
+    /// True within `$elemMatch`.
+    is_of_element: bool,
 }
 
 impl Nesting {
@@ -37,6 +39,7 @@ impl Nesting {
             levels: 0,
             pattern_bytes: share,
             release,
+            is_of_element: false,
         }
     }
 
@@ -83,6 +86,10 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
     let mut nodes = Vec::new();
     for (name, value) in filter {
         match name.as_str() {
+            "$expr" | "$text" | "$where" if nesting.is_of_element => {
+                let text = format!("{name} can only be applied to the top-level document");
+                return Err(StoreError::bad_value(text));
+            }
             "$and" => nodes.push(Node::And(list(name, value, nesting)?)),
             "$or" => nodes.push(Node::Or(list(name, value, nesting)?)),
             "$nor" => nodes.push(Node::Nor(list(name, value, nesting)?)),
@@ -300,15 +307,25 @@ fn element_match(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
         return Err(StoreError::bad_value("$elemMatch needs an Object"));
     };
     let first = inner.keys().next().map(String::as_str).unwrap_or_default();
-    let on_fields = matches!(first, "$and" | "$or" | "$nor" | "$expr");
+    let on_fields = matches!(
+        first,
+        "$and" | "$or" | "$nor" | "$comment" | "$expr" | "$jsonSchema" | "$text" | "$where"
+    );
+    let nesting = Nesting {
+        is_of_element: true,
+        ..nesting.deeper()
+    };
     if is_operators(inner) && !on_fields {
-        return Ok(Predicate::ElementValue(predicates(
-            inner,
-            nesting.deeper(),
-        )?));
+        return Ok(Predicate::ElementValue(predicates(inner, nesting)?));
     }
-    let root = filter(inner, nesting.deeper())?;
+    let root = filter(inner, nesting)?;
     Ok(Predicate::ElementFields(Box::new(Matcher { root })))
+}
+
+/// Returns the operand of an `$elemMatch`.
+fn condition(item: &Bson) -> Option<&Bson> {
+    let (name, condition) = item.as_document()?.iter().next()?;
+    (name == "$elemMatch").then_some(condition)
 }
 
 fn all(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
@@ -318,14 +335,18 @@ fn all(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     if items.is_empty() {
         return Ok(Predicate::Never);
     }
-    let inner = items.iter().map(|item| match item {
-        Bson::Document(inner) if inner.keys().next().is_some_and(|k| k == "$elemMatch") => {
-            element_match(inner.get("$elemMatch").unwrap_or(&Bson::Null), nesting)
-        }
-        Bson::Document(inner) if is_operators(inner) => {
+    let are_conditions = condition(&items[0]).is_some();
+    let inner = items.iter().map(|item| match (are_conditions, item) {
+        (true, item) => match condition(item) {
+            Some(condition) => element_match(condition, nesting),
+            None => Err(StoreError::bad_value(
+                "$all/$elemMatch has to be consistent",
+            )),
+        },
+        (false, Bson::Document(inner)) if is_operators(inner) => {
             Err(StoreError::bad_value("no $ expressions in $all"))
         }
-        other => equality(other, nesting),
+        (false, other) => equality(other, nesting),
     });
     Ok(Predicate::All(inner.collect::<Answer<_>>()?))
 }

@@ -218,11 +218,48 @@ fn malformed_filters_are_refused_with_the_servers_messages() {
             2,
             "Unknown type name alias: foo",
         ),
+        (
+            doc! { "a": { "$elemMatch": { "b": 1, "$expr": true } } },
+            2,
+            "$expr can only be applied to the top-level document",
+        ),
+        (
+            doc! { "a": { "$elemMatch": { "$or": [{ "$where": "true" }] } } },
+            2,
+            "$where can only be applied to the top-level document",
+        ),
+        (
+            doc! { "a": { "$all": [{ "$elemMatch": { "b": 1 } }, 5] } },
+            2,
+            "$all/$elemMatch has to be consistent",
+        ),
+        (
+            doc! { "a": { "$all": [5, { "$elemMatch": { "b": 1 } }] } },
+            2,
+            "no $ expressions in $all",
+        ),
     ];
     for (filter, code, message) in table {
         let error = Matcher::new(&filter, Release::default()).expect_err("a bad filter");
         assert_eq!((error.code, error.message.as_str()), (code, message));
     }
+}
+
+#[test]
+fn elements_match_filters_that_begin_with_an_operator() {
+    let schema = doc! { "required": ["b"] };
+    check_table([
+        (
+            doc! { "a": { "$elemMatch": { "$jsonSchema": schema } } },
+            doc! { "a": [{ "b": 1 }] },
+            true,
+        ),
+        (
+            doc! { "a": { "$elemMatch": { "$comment": "why", "b": 2 } } },
+            doc! { "a": [{ "b": 1 }] },
+            false,
+        ),
+    ]);
 }
 
 #[test]
