@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use super::budget::Budget;
 use super::error::StoreError;
-use super::expression::{self, EvaluationContext, Scope, summary};
+use super::expression::{self, EvaluationContext, Form, Scope, named, summary};
 use super::operands::{self, Unwind};
 use super::order::Key;
 use super::pipeline::count_value;
@@ -18,33 +18,33 @@ use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// The accumulators of groups. One that a server has and the simulated server does not is false.
-const ACCUMULATORS: &[Name<bool>] = &[
-    name("$sum", true),
-    name("$avg", true),
-    name("$min", true),
-    name("$max", true),
-    name("$first", true),
-    name("$last", true),
-    name("$push", true),
-    name("$addToSet", true),
-    name("$count", true).since(5, 0, 0),
-    name("$mergeObjects", true),
-    name("$stdDevPop", true),
-    name("$stdDevSamp", true),
-    name("$firstN", true).since(5, 2, 0),
-    name("$lastN", true).since(5, 2, 0),
-    name("$minN", true).since(5, 2, 0),
-    name("$maxN", true).since(5, 2, 0),
-    name("$top", true).since(5, 2, 0),
-    name("$bottom", true).since(5, 2, 0),
-    name("$topN", true).since(5, 2, 0),
-    name("$bottomN", true).since(5, 2, 0),
-    name("$accumulator", false).since(4, 4, 0),
-    name("$median", false).since(7, 0, 0),
-    name("$percentile", false).since(7, 0, 0),
-    name("$concatArrays", false).since(8, 1, 0),
-    name("$setUnion", false).since(8, 1, 0),
+/// The accumulators of groups, and what each takes as its operand.
+const ACCUMULATORS: &[Name<Form>] = &[
+    name("$sum", Form::Free),
+    name("$avg", Form::Free),
+    name("$min", Form::Free),
+    name("$max", Form::Free),
+    name("$first", Form::Free),
+    name("$last", Form::Free),
+    name("$push", Form::Free),
+    name("$addToSet", Form::Free),
+    name("$count", Form::Free).since(5, 0, 0),
+    name("$mergeObjects", Form::Free),
+    name("$stdDevPop", Form::Free),
+    name("$stdDevSamp", Form::Free),
+    name("$firstN", Form::Named(named::FIRST_N)).since(5, 2, 0),
+    name("$lastN", Form::Named(named::FIRST_N)).since(5, 2, 0),
+    name("$minN", Form::Named(named::MIN_N)).since(5, 2, 0),
+    name("$maxN", Form::Named(named::MIN_N)).since(5, 2, 0),
+    name("$top", Form::Named(named::TOP)).since(5, 2, 0),
+    name("$bottom", Form::Named(named::TOP)).since(5, 2, 0),
+    name("$topN", Form::Named(named::TOP_N)).since(5, 2, 0),
+    name("$bottomN", Form::Named(named::TOP_N)).since(5, 2, 0),
+    name("$accumulator", Form::Refused).since(4, 4, 0),
+    name("$median", Form::Refused).since(7, 0, 0),
+    name("$percentile", Form::Refused).since(7, 0, 0),
+    name("$concatArrays", Form::Refused).since(8, 1, 0),
+    name("$setUnion", Form::Refused).since(8, 1, 0),
 ];
 
 /// Returns one copy of a document for each element of the array at the path of `$unwind`. A value
@@ -132,9 +132,13 @@ pub(super) fn group(
     for key in order {
         let members = groups.remove(&context.key(&key)).unwrap_or_default();
         let mark = budget.charged();
-        let mut row = doc! { "_id": key };
+        budget.charge_copies(&key, 1)?;
+        let mut row = doc! { "_id": key.clone() };
         for (name, operator, operand) in &fields {
-            row.insert(*name, accumulate(operator, operand, &members, context)?);
+            row.insert(
+                *name,
+                accumulate(operator, operand, &key, &members, context)?,
+            );
         }
         budget.release_to(mark);
         budget.hold_document(&row)?;
@@ -166,16 +170,18 @@ fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &B
             let text = format!("The field '{name}' must specify one accumulator");
             return Err(StoreError::new(40238, text));
         }
-        match Name::find(ACCUMULATORS, operator, release) {
-            Some(true) => {}
-            Some(false) => {
-                let text = format!("this simulated server does not implement {operator} in $group");
-                return Err(StoreError::new(238, text));
-            }
-            None => {
-                let text = format!("unknown group operator '{operator}'");
-                return Err(StoreError::new(15952, text));
-            }
+        if matches!(operand, Bson::Array(_)) {
+            let text = format!("The {operator} accumulator is a unary operator");
+            return Err(StoreError::new(40237, text));
+        }
+        let Some(form) = Name::find(ACCUMULATORS, operator, release) else {
+            let text = format!("unknown group operator '{operator}'");
+            return Err(StoreError::new(15952, text));
+        };
+        expression::check_form(operator, form, operand)?;
+        if operator == "$count" && operand.as_document().is_none_or(|given| !given.is_empty()) {
+            let text = "$count takes no arguments, i.e. $count:{}";
+            return Err(StoreError::type_mismatch(text));
         }
         expression::check(operand, release)?;
         fields.push((name.as_str(), operator.as_str(), operand));
@@ -186,6 +192,7 @@ fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &B
 fn accumulate(
     operator: &str,
     operand: &Bson,
+    id: &Bson,
     members: &[&Shared],
     context: &EvaluationContext,
 ) -> Answer<Bson> {
@@ -194,7 +201,7 @@ fn accumulate(
     }
     if operator.ends_with('N') || matches!(operator, "$top" | "$bottom") {
         let members: Vec<&Document> = members.iter().map(|member| &***member).collect();
-        return expression::of_group(operator, operand, &members, context);
+        return expression::of_group(operator, operand, id, &members, context);
     }
     let mut values = Vec::new();
     for member in members {

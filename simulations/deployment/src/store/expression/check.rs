@@ -10,6 +10,7 @@ use super::sets::check_zip;
 use crate::store::error::StoreError;
 use crate::store::order::{display_document, type_name};
 use crate::store::release::Release;
+use crate::store::sort::Sort;
 use crate::store::{Answer, path};
 
 /// The largest depth of nested expressions.
@@ -71,7 +72,7 @@ fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
 }
 
 /// Checks the operand of an operator, without the expressions in it.
-fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
+pub(crate) fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
     match form {
         Form::Free => Ok(()),
         Form::Refused => {
@@ -150,6 +151,13 @@ fn check_arguments(name: &str, given: &Document) -> Answer<()> {
             }
             _ => {
                 let text = "invalid parameter: expected an object (vars)";
+                Err(StoreError::new(10065, text))
+            }
+        },
+        "$top" | "$bottom" | "$topN" | "$bottomN" => match given.get("sortBy") {
+            Some(Bson::Document(pattern)) => Sort::new(pattern).map(|_| ()),
+            _ => {
+                let text = "invalid parameter: expected an object (sortBy)";
                 Err(StoreError::new(10065, text))
             }
         },

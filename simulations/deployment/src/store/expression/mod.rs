@@ -11,7 +11,7 @@ mod free_dates;
 mod functions;
 mod known;
 mod math;
-mod named;
+pub(crate) mod named;
 mod objects;
 mod operators;
 mod selection;
@@ -36,8 +36,9 @@ use super::pattern::{Pattern, STEPS_OF_COMPILATION};
 use super::release::Release;
 use super::{number, size};
 
-pub(crate) use check::{check, check_variable_name};
+pub(crate) use check::{check, check_form, check_variable_name};
 pub(crate) use collections::slice;
+pub(crate) use known::Form;
 #[cfg(test)]
 pub(crate) use known::OPERATORS;
 pub(crate) use objects::merged;

@@ -36,6 +36,9 @@ impl Named {
                 "$firstN" | "$lastN" | "$minN" | "$maxN" => {
                     format!("Unknown argument for 'n' operator: {other}")
                 }
+                "$top" | "$bottom" | "$topN" | "$bottomN" => {
+                    format!("Unknown argument to {operator} '{other}'")
+                }
                 _ if operator.starts_with("$date") => {
                     format!("Unrecognized argument to {operator}: {other}")
                 }
@@ -51,6 +54,8 @@ impl Named {
                     "$cond" | "$filter" | "$let" | "$map" | "$convert" => {
                         format!("Missing '{name}' parameter to {operator}")
                     }
+                    "$top" | "$bottom" | "$topN" | "$bottomN" | "$firstN" | "$lastN" | "$minN"
+                    | "$maxN" => format!("Missing value for '{name}'"),
                     "$switch" => "$switch requires at least one branch".to_owned(),
                     _ => format!("{operator} requires '{name}' to be specified"),
                 };
@@ -157,18 +162,34 @@ pub(super) const SORT_ARRAY: Named = Named {
     optional: &[],
 };
 
-pub(super) const FIRST_N: Named = Named {
+pub(crate) const FIRST_N: Named = Named {
     no_document: 5_787_801,
     unknown: 5_787_901,
     required: &[("n", 5_787_906), ("input", 5_787_907)],
     optional: &[],
 };
 
-pub(super) const MIN_N: Named = Named {
+pub(crate) const MIN_N: Named = Named {
     no_document: 5_787_900,
     unknown: 5_787_901,
     required: &[("n", 5_787_906), ("input", 5_787_907)],
     optional: &[],
+};
+
+pub(crate) const TOP: Named = Named {
+    no_document: 5_788_001,
+    unknown: 5_788_002,
+    required: &[("output", 5_788_004), ("sortBy", 5_788_005)],
+    optional: &[],
+};
+
+pub(crate) const TOP_N: Named = Named {
+    required: &[
+        ("n", 5_788_003),
+        ("output", 5_788_004),
+        ("sortBy", 5_788_005),
+    ],
+    ..TOP
 };
 
 pub(super) const GET_FIELD: Named = Named {

@@ -26,19 +26,21 @@ pub(super) fn of_array(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
 }
 
 /// Returns the value of `$firstN`, `$lastN`, `$minN`, `$maxN`, `$top`, `$bottom`, `$topN` or
-/// `$bottomN` for the documents of a group.
+/// `$bottomN` for the documents of a group. `n` can depend on the fields of the group's `_id`.
 pub(crate) fn of_group(
     name: &str,
     operand: &Bson,
+    id: &Bson,
     members: &[&Document],
     context: &EvaluationContext,
 ) -> Answer<Bson> {
     let empty = Document::new();
+    let fields = id.as_document().unwrap_or(&empty);
     let n = match name {
         "$top" | "$bottom" => 1,
         _ => count(eval(
             argument(name, operand, "n")?,
-            &Scope::new(&empty, context),
+            &Scope::new(fields, context),
         )?)?,
     };
     if matches!(name, "$firstN" | "$lastN" | "$minN" | "$maxN") {
@@ -49,11 +51,9 @@ pub(crate) fn of_group(
         let values = values.collect::<Answer<Vec<_>>>()?;
         return Ok(Bson::Array(some_of(name, n, values, context)));
     }
-    let Bson::Document(pattern) = argument(name, operand, "sortBy")? else {
-        let text = format!("expected 'sortBy' of {name} to be an object");
-        return Err(StoreError::new(10_065, text));
-    };
-    let (sort, output) = (Sort::new(pattern)?, argument(name, operand, "output")?);
+    let pattern = argument(name, operand, "sortBy")?.as_document();
+    let sort = Sort::new(pattern.unwrap_or(&empty))?;
+    let output = argument(name, operand, "output")?;
     let mut sorted = members.to_vec();
     sorted.sort_by_cached_key(|member| sort.key(member, context));
     let skipped = match name {
@@ -80,7 +80,12 @@ fn count(n: Option<Bson>) -> Answer<usize> {
             "Value for 'n' must be of integral type, but found {}",
             display(&n)
         );
-        return Err(StoreError::new(5_787_902, text));
+        let code = if number::is_number(&n) {
+            5_787_903
+        } else {
+            5_787_902
+        };
+        return Err(StoreError::new(code, text));
     };
     let n = usize::try_from(whole).ok().filter(|n| *n > 0);
     n.ok_or_else(|| {

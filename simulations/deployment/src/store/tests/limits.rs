@@ -36,7 +36,7 @@ fn repeatedly_doubled_values_are_refused_at_the_document_size_limit() {
         doc! { "$set": { "s": { "$concatArrays": [["$s"], ["$s"]] } } },
         doc! { "$project": { "s": ["$s", "$s"] } },
         doc! { "$replaceWith": { "s": { "a": "$s", "b": "$s" } } },
-        doc! { "$group": { "_id": Bson::Null, "s": { "$push": ["$s", "$s"] } } },
+        doc! { "$group": { "_id": Bson::Null, "s": { "$push": { "a": "$s", "b": "$s" } } } },
         doc! { "$addFields": { "s": { "$map": { "input": [1, 2], "in": "$s" } } } },
     ];
     for stage in doubling {

@@ -165,6 +165,65 @@ fn malformed_unwinds_and_groups_are_refused() {
 }
 
 #[test]
+fn malformed_operands_of_accumulators_are_refused() {
+    let group = |accumulator: Document| doc! { "$group": { "_id": "$v", "a": accumulator } };
+    let top = |name: &str, given: Document| {
+        let mut operand = doc! { "output": "$v", "sortBy": { "v": 1 } };
+        operand.extend(given);
+        group(doc! { name: operand })
+    };
+    check([
+        (group(doc! { "$count": 1 }), 14),
+        (group(doc! { "$count": { "a": 1 } }), 14),
+        (group(doc! { "$sum": ["$v", 1] }), 40237),
+        (group(doc! { "$count": [] }), 40237),
+        (group(doc! { "$firstN": 1 }), 5_787_801),
+        (group(doc! { "$maxN": 1 }), 5_787_900),
+        (
+            group(doc! { "$maxN": { "n": 1, "input": 1, "x": 1 } }),
+            5_787_901,
+        ),
+        (group(doc! { "$lastN": { "input": "$v" } }), 5_787_906),
+        (group(doc! { "$lastN": { "n": 1 } }), 5_787_907),
+        (
+            group(doc! { "$lastN": { "n": "1", "input": "$v" } }),
+            5_787_902,
+        ),
+        (
+            group(doc! { "$lastN": { "n": 1.5, "input": "$v" } }),
+            5_787_903,
+        ),
+        (
+            group(doc! { "$lastN": { "n": -1, "input": "$v" } }),
+            5_787_908,
+        ),
+        (group(doc! { "$topN": 1 }), 5_788_001),
+        (top("$topN", doc! { "n": 1, "x": 1 }), 5_788_002),
+        (top("$top", doc! { "n": 1 }), 5_788_002),
+        (top("$topN", doc! {}), 5_788_003),
+        (group(doc! { "$top": { "sortBy": { "v": 1 } } }), 5_788_004),
+        (group(doc! { "$bottom": { "output": "$v" } }), 5_788_005),
+        (top("$bottom", doc! { "sortBy": 1 }), 10065),
+    ]);
+}
+
+#[test]
+fn the_number_of_kept_values_depends_on_the_group() {
+    let rows = [(1, 2), (1, 2), (2, 1), (2, 1)];
+    let row = |(i, (k, n)): (i32, (i32, i32))| doc! { "_id": i, "k": k, "n": n };
+    let mut store = filled((0..).zip(rows).map(row).collect());
+    let some = doc! { "$firstN": { "input": "$_id", "n": "$n" } };
+    let stages = [
+        doc! { "$group": { "_id": { "k": "$k", "n": "$n" }, "some": some } },
+        doc! { "$project": { "_id": 0, "some": 1 } },
+    ];
+    assert_eq!(
+        aggregate(&mut store, &stages),
+        Ok(vec![doc! { "some": [0, 1] }, doc! { "some": [2] }])
+    );
+}
+
+#[test]
 fn malformed_lookups_are_refused() {
     let lookup = |given: Document| {
         let mut spec = doc! { "from": "c", "as": "r" };
