@@ -92,7 +92,8 @@ pub(super) fn run(case: &Case) -> Answer<Vec<Document>> {
                 documents_in(case.operation.get("other")),
             )?;
             let pipeline = documents_in(case.operation.get("pipeline"));
-            let found = with(|e| store.aggregate(DATABASE, Some(COLLECTION), &pipeline, None, e))?;
+            let found =
+                with(|e| store.aggregate(DATABASE, Some(COLLECTION), &pipeline, None, None, e))?;
             Ok(found.iter().map(|found| Document::clone(found)).collect())
         }
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{GIVEN, Namespace, unrecognized},
+    store::{GIVEN, unrecognized},
 };
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use onionskin_core::{
@@ -72,15 +72,13 @@ impl Member {
         let variables = command.get_document("let").ok();
         let collection = command.get_str(&request.name).ok();
         let (database, collation) = (request.database.as_str(), collation(command));
-        if let Some(name) = collection {
-            self.check_hint(&Namespace::new(database, name), command)?;
-        }
         let found = self.with_store(now, variables, |store, environment| {
             store.aggregate(
                 database,
                 collection,
                 stages,
                 collation.as_ref(),
+                command.get("hint"),
                 environment,
             )
         })?;

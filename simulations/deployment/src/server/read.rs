@@ -100,20 +100,18 @@ impl Member {
         let name = collection.as_deref().unwrap_or("$cmd.aggregate");
         let full = format!("{database}.{name}");
         let variables = command.get_document("let").ok();
-        let given = collation(command);
+        let (given, hint) = (collation(command), command.get("hint").cloned());
         let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
-        if let Some(name) = &collection {
-            self.check_hint(&Namespace::new(database, name), command)?;
-        }
         let writes = Store::pipeline_writes(&pipeline);
         let documents = if writes {
             self.with_store(now, variables, |store, environment| {
                 set_bypasses(environment, command);
                 let collection = collection.as_deref();
-                store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
+                let (given, hint) = (given.as_ref(), hint.as_ref());
+                store.aggregate(database, collection, &pipeline, given, hint, environment)
             })?
         } else {
-            let query = Query::Aggregate(database.to_owned(), collection, pipeline, given);
+            let query = Query::Aggregate(database.to_owned(), collection, pipeline, given, hint);
             self.query(now, variables, query)?.documents()
         };
         let place = full.split_once('.').unwrap_or_default();

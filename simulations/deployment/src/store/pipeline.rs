@@ -7,14 +7,16 @@ use bson::{Bson, Document, doc};
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
 use super::group::{group, unwind};
+use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::operands;
 use super::order::type_name;
 use super::projection::Projection;
+use super::read::find_in;
 use super::release::Release;
 use super::sort::Sort;
 use super::stages::{GIVEN, check, unrecognized};
-use super::types::{Namespace, Shared};
+use super::types::{Find, Namespace, Shared};
 use super::{Store, size};
 
 pub(super) type Answer<T> = Result<T, StoreError>;
@@ -369,6 +371,16 @@ impl Run<'_> {
 
     /// Returns the documents of a collection or view after some stages.
     pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
+        self.hinted_collection(name, stages, None)
+    }
+
+    /// Does the same as [`collection`](Self::collection) in the order of the index of a hint.
+    pub(super) fn hinted_collection(
+        &self,
+        name: &str,
+        stages: &[Document],
+        hint: Option<&Bson>,
+    ) -> Answer<Vec<Shared>> {
         // A chain of views can be too long if each was made before the one that it is on.
         self.check_depth()?;
         let namespace = Namespace::new(self.database, name);
@@ -377,23 +389,31 @@ impl Run<'_> {
         };
         if let Some((on, mut view)) = collection.view() {
             view.extend(stages.iter().cloned());
-            return self.deeper().collection(on, &view);
+            return self.deeper().hinted_collection(on, &view, hint);
         }
         // A `$match` at the start can use an index.
-        let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
-            Some(filter) => {
-                let matcher = Matcher::new(filter, self.context.release)?;
-                let needed = match limited(&stages[1..]) {
-                    Some((0, needed)) => needed,
+        let filter = stages.first().and_then(|s| s.get_document("$match").ok());
+        let rest = &stages[usize::from(filter.is_some())..];
+        let documents = match (filter, hint) {
+            (None, None) => collection.documents().cloned().collect(),
+            (filter, hint) => {
+                let find = Find {
+                    filter: filter.cloned().unwrap_or_default(),
+                    hint: hint.cloned(),
+                    ..Find::default()
+                };
+                if let Some(hint) = hint {
+                    self.store.check_hint(&namespace, hint)?;
+                }
+                let needed = match limited(rest) {
+                    Some((0, needed)) if hint.is_none() => needed,
                     _ => usize::MAX,
                 };
-                let found = collection.matching(&matcher, self.context, needed)?;
-                let found = found
-                    .iter()
-                    .filter_map(|r| collection.records.get(r).cloned());
-                (found.collect(), &stages[1..])
+                let matcher = Matcher::new(&find.filter, self.context.release)?;
+                let hinted = Hinted::new(collection, &find)?;
+                let found = find_in(collection, &find, &hinted, &matcher, needed, self.context)?;
+                found.into_iter().map(|(_, document)| document).collect()
             }
-            None => (collection.documents().cloned().collect(), stages),
         };
         self.deeper().stages(documents, name, rest)
     }

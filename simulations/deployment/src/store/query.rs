@@ -12,8 +12,14 @@ pub(crate) enum Query {
     Count(Namespace, Find),
     /// The distinct values of a field.
     Distinct(Namespace, String, Find),
-    /// A pipeline without `$out` and `$merge`, with its database, collection and collation.
-    Aggregate(String, Option<String>, Vec<Document>, Option<Document>),
+    /// A pipeline without `$out` and `$merge`, with its database, collection, collation and hint.
+    Aggregate(
+        String,
+        Option<String>,
+        Vec<Document>,
+        Option<Document>,
+        Option<Bson>,
+    ),
 }
 
 /// The result of a query.
@@ -65,10 +71,15 @@ impl Query {
             Self::Distinct(namespace, key, find) => {
                 Found::Values(store.distinct(namespace, key, find, environment)?)
             }
-            Self::Aggregate(database, collection, pipeline, collation) => {
-                let collection = collection.as_deref();
-                let collation = collation.as_ref();
-                let read = store.run_stages(database, collection, pipeline, collation, environment);
+            Self::Aggregate(database, collection, pipeline, collation, hint) => {
+                let read = store.run_stages(
+                    database,
+                    collection.as_deref(),
+                    pipeline,
+                    collation.as_ref(),
+                    hint.as_ref(),
+                    environment,
+                );
                 Found::Documents(read?, None)
             }
         })

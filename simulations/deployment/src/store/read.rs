@@ -64,7 +64,7 @@ impl Store {
             None => Vec::new(),
             Some(collection) if collection.view().is_some() => {
                 check_options_of_view(find)?;
-                self.find_in_view(namespace, &matcher, &context)?
+                self.find_in_view(namespace, find, &matcher, &context)?
             }
             Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
         };
@@ -143,6 +143,7 @@ impl Store {
     fn find_in_view(
         &self,
         namespace: &Namespace,
+        find: &Find,
         matcher: &Matcher,
         context: &EvaluationContext,
     ) -> Answer<Vec<(u64, Shared)>> {
@@ -154,7 +155,7 @@ impl Store {
             parses_only: false,
         };
         let mut kept = Vec::new();
-        for document in run.collection(&namespace.collection, &[])? {
+        for document in run.hinted_collection(&namespace.collection, &[], find.hint.as_ref())? {
             if matcher.matches(&document, context)? {
                 // The documents of a view have no records.
                 kept.push((0, document));
@@ -216,18 +217,21 @@ impl Store {
     }
 
     /// Runs a pipeline on a collection, or on the database if `collection` is `None` (`aggregate:
-    /// 1`). The default collation is that of the collection.
+    /// 1`). The default collation is that of the collection. With a hint, the documents come in the
+    /// order of its index.
     ///
     /// # Errors
     ///
-    /// If the pipeline or a stage is malformed, if a stage fails on a document or exceeds a limit
-    /// of memory or steps, or if `$out` or `$merge` cannot write.
+    /// If the pipeline or a stage is malformed, if the index of the hint does not exist, if a stage
+    /// fails on a document or exceeds a limit of memory or steps, or if `$out` or `$merge` cannot
+    /// write.
     pub fn aggregate(
         &mut self,
         database: &str,
         collection: Option<&str>,
         pipeline: &[Document],
         collation: Option<&Document>,
+        hint: Option<&Bson>,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
         let (stages, last) = match pipeline.split_last() {
@@ -236,7 +240,7 @@ impl Store {
         };
         stages::check(pipeline, self.release)?;
         last.map_or(Ok(()), |last| output::check(last, self.release))?;
-        let result = self.run_stages(database, collection, stages, collation, environment)?;
+        let result = self.run_stages(database, collection, stages, collation, hint, environment)?;
         match last {
             None => Ok(result),
             Some(last) => {
@@ -253,6 +257,7 @@ impl Store {
         collection: Option<&str>,
         stages: &[Document],
         collation: Option<&Document>,
+        hint: Option<&Bson>,
         environment: &Environment<'_>,
     ) -> Answer<Vec<Shared>> {
         stages::check(stages, self.release)?;
@@ -268,7 +273,7 @@ impl Store {
         };
         let own = stages::makes_documents(stages);
         let result = match collection {
-            Some(name) if !own => run.collection(name, stages)?,
+            Some(name) if !own => run.hinted_collection(name, stages, hint)?,
             None if !own => {
                 let text = match stages.first().and_then(|stage| stage.keys().next()) {
                     Some(name) => format!("'{name}'"),
@@ -328,7 +333,7 @@ fn check_natural(find: &Find) -> Answer<()> {
 
 /// Returns at most `limit` matching records of a collection, in natural order or in that of the
 /// hint.
-fn find_in(
+pub(super) fn find_in(
     collection: &Collection,
     find: &Find,
     hinted: &Hinted,

@@ -61,7 +61,7 @@ fn contents(store: &Store, find: &Find) -> Vec<Document> {
 }
 
 fn aggregate(store: &mut Store, pipeline: &[Document]) -> Answer<Vec<Document>> {
-    let outcome = with(|e| store.aggregate("db", Some("c"), pipeline, None, e))?;
+    let outcome = with(|e| store.aggregate("db", Some("c"), pipeline, None, None, e))?;
     Ok(outcome.iter().map(|d| Document::clone(d)).collect())
 }
 

@@ -279,6 +279,50 @@ fn a_hint_orders_and_bounds_a_query() {
 }
 
 #[test]
+fn a_hint_orders_a_pipeline_and_a_view() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 4);
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "n": -1 }, "name": "n" }] };
+    send(&mut world, conn, index);
+    let stage = doc! { "$match": { "n": { "$gt": 0 } } };
+    send(
+        &mut world,
+        conn,
+        doc! { "create": "v", "viewOn": "c", "pipeline": [stage.clone()] },
+    );
+    let mut ids = |mut command: Document, hint: Bson| {
+        command.insert("hint", hint);
+        let reply = send(&mut world, conn, command);
+        let id = |d: &Bson| d.as_document().and_then(|d| d.get_i32("_id").ok());
+        match reply.get_i32("code") {
+            Ok(code) => vec![-code],
+            Err(_) => batch(&reply).iter().filter_map(id).collect(),
+        }
+    };
+    let limit = doc! { "$limit": 2 };
+    for command in [
+        doc! { "aggregate": "c", "pipeline": [stage.clone(), limit.clone()], "cursor": {} },
+        doc! { "aggregate": "v", "pipeline": [limit.clone()], "cursor": {} },
+        doc! { "find": "v", "limit": 2 },
+    ] {
+        assert_eq!(ids(command.clone(), "n".into()), [3, 2], "{command}");
+        assert_eq!(
+            ids(command.clone(), bson::bson!({ "n": -1 })),
+            [3, 2],
+            "{command}"
+        );
+        assert_eq!(
+            ids(command.clone(), bson::bson!({ "$natural": 1 })),
+            [1, 2],
+            "{command}"
+        );
+        assert_eq!(ids(command.clone(), "none".into()), [-2], "{command}");
+    }
+    let all = doc! { "aggregate": "c", "pipeline": [limit], "cursor": {} };
+    assert_eq!(ids(all, bson::bson!({ "$natural": -1 })), [3, 2]);
+}
+
+#[test]
 fn fields_with_dots_and_dollars_are_set_and_removed() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 1);
@@ -310,7 +354,7 @@ fn a_hint_on_a_view_and_fields_of_every_command_are_accepted() {
         let reply = send(&mut world, conn, create.clone());
         assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
     }
-    let find = doc! { "find": "v", "hint": "of_the_collection" };
+    let find = doc! { "find": "v", "hint": "_id_" };
     assert_eq!(batch(&send(&mut world, conn, find)).len(), 2);
     let lists = send(
         &mut world,

@@ -108,13 +108,12 @@ fn run(store: &mut Store, step: &Step) -> bool {
             .rename_collection(&ns, &Namespace::new("db", "d"), *drop_target)
             .is_ok(),
         Step::Out => {
-            let pipeline = [doc! { "$set": { "_id": "$a" } }, doc! { "$out": "e" }];
-            store.aggregate("db", Some("c"), &pipeline, None, e).is_ok()
+            let set = doc! { "$set": { "_id": "$a" } };
+            aggregates(store, &[set, doc! { "$out": "e" }], e)
         }
         Step::Merge(matched, other) => {
             let merge = doc! { "into": "e", "whenMatched": matched, "whenNotMatched": other };
-            let pipeline = [doc! { "$merge": merge }];
-            store.aggregate("db", Some("c"), &pipeline, None, e).is_ok()
+            aggregates(store, &[doc! { "$merge": merge }], e)
         }
         Step::Collection(capped) => {
             let options = doc! { "capped": capped, "size": 100, "max": 2 };
@@ -122,6 +121,11 @@ fn run(store: &mut Store, step: &Step) -> bool {
         }
         Step::Panic(id) => panics(store, *id),
     })
+}
+
+fn aggregates(store: &mut Store, stages: &[Document], e: &mut Environment<'_>) -> bool {
+    let done = store.aggregate("db", Some("c"), stages, None, None, e);
+    done.is_ok()
 }
 
 /// Inserts a document and one more, for which no id can be made, so that the command ends in a

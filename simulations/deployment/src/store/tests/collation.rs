@@ -169,7 +169,7 @@ fn writes_distinct_and_pipelines_compare_by_the_collation() {
         doc! { "$sort": { "_id": 1 } },
     ];
     let strength = english(1);
-    let rows = with(|e| store.aggregate("db", Some("c"), &stages, Some(&strength), e));
+    let rows = with(|e| store.aggregate("db", Some("c"), &stages, Some(&strength), None, e));
     let rows: Vec<_> = rows
         .expect("rows")
         .iter()
