@@ -5,8 +5,8 @@ use super::{
     commands::{self, type_name},
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
-    document::truth,
-    fault::{Fault, fault},
+    document::{integer, truth},
+    fault::{Fault, bad_value, fault},
     operations::CREATE_SHARDED,
     reply::Reply,
     write::documents,
@@ -129,19 +129,20 @@ impl Member {
         let name = namespace(request)?;
         self.replica.store().refuse_view(&name)?;
         let found = self.replica.store().statistics(&name);
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let average = found.size_bytes.checked_div(found.count).unwrap_or(0);
         let mut reply = doc! {
-            "ns": name.to_string(),
-            "count": number(found.count), "size": number(found.size_bytes),
-            "avgObjSize": number(average), "storageSize": number(found.size_bytes),
-            "nindexes": found.indexes, "capped": found.capped, "scaleFactor": 1,
+            "ns": name.to_string(), "avgObjSize": i64::try_from(average).unwrap_or(i64::MAX),
         };
-        reply.extend(found.limits());
+        let scale = request.command.get("scale").and_then(integer);
+        reply.extend(found.scaled(scale.unwrap_or(1)));
         Ok(Reply::from(reply).into())
     }
 
     pub(super) fn database_statistics(&self, request: &Request) -> Answer {
+        let scale = request.command.get("scale").and_then(integer).unwrap_or(1);
+        if scale < 1 {
+            return Err(bad_value("Scale factor must be greater than zero"));
+        }
         let store = self.replica.store();
         let entries = store.list_collections(&request.database, &Document::new(), true)?;
         let is_view = |entry: &&Document| entry.get_str("type").ok() == Some("view");
@@ -155,11 +156,12 @@ impl Member {
             indexes += i64::from(found.indexes);
         }
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let scaled = bytes as f64 / scale as f64;
         let reply = doc! {
             "db": request.database.as_str(),
             "collections": number((entries.len() - views) as u64), "views": number(views as u64),
-            "objects": number(objects), "dataSize": number(bytes), "storageSize": number(bytes),
-            "indexes": indexes, "indexSize": 0_i64, "scaleFactor": 1,
+            "objects": number(objects), "dataSize": scaled, "storageSize": scaled,
+            "indexes": indexes, "indexSize": 0.0, "scaleFactor": scale,
         };
         Ok(Reply::from(reply).into())
     }

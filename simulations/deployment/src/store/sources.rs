@@ -7,8 +7,10 @@ use bson::{Bson, Document, doc};
 use super::Answer;
 use super::error::StoreError;
 use super::expression::{self, Scope};
+use super::number;
 use super::order::display;
 use super::pipeline::Run;
+use super::release::Release;
 use super::stages::GIVEN;
 use super::types::{Namespace, Shared};
 
@@ -29,21 +31,23 @@ impl Run<'_> {
             "$collStats" => {
                 let namespace = Namespace::new(self.database, collection);
                 let statistics = self.store.statistics(&namespace);
-                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-                let (count, size) = (number(statistics.count), number(statistics.size_bytes));
                 let mut row = doc! { "ns": namespace.to_string(), "localTime": self.context.now };
-                let asked =
-                    |part: &str| operand.as_document().is_some_and(|d| d.contains_key(part));
-                if asked("count") {
-                    row.insert("count", count);
+                let asked = |part: &str| operand.as_document().and_then(|parts| parts.get(part));
+                if asked("count").is_some() {
+                    row.insert("count", i64::try_from(statistics.count).unwrap_or(i64::MAX));
                 }
-                if asked("storageStats") {
-                    let mut storage = doc! {
-                        "size": size, "count": count, "storageSize": size,
-                        "capped": statistics.capped, "nindexes": statistics.indexes,
-                    };
-                    storage.extend(statistics.limits());
-                    row.insert("storageStats", storage);
+                if let Some(storage) = asked("storageStats") {
+                    let options = storage.as_document();
+                    let scale = options.and_then(|options| options.get("scale"));
+                    let scale = scale.and_then(number::truncated).unwrap_or(1);
+                    if scale < 1 {
+                        let text = format!(
+                            "BSON field 'scale' value must be >= 1, actual value '{scale}'"
+                        );
+                        let is_old = self.context.release < Release([8, 0, 0]);
+                        return Err(StoreError::new(if is_old { 51024 } else { 2 }, text));
+                    }
+                    row.insert("storageStats", statistics.scaled(scale));
                 }
                 Ok(vec![Arc::new(row)])
             }

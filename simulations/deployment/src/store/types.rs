@@ -351,13 +351,20 @@ pub struct CollectionStatistics {
 }
 
 impl CollectionStatistics {
-    /// Returns the fields `max` and `maxSize` of a capped collection, and none for other
-    /// collections.
-    pub(crate) fn limits(&self) -> Document {
+    /// Returns the fields of `collStats`, with sizes in units of `scale` bytes.
+    pub(crate) fn scaled(&self, scale: i64) -> Document {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        match self.capped {
-            true => doc! { "max": number(self.max_count), "maxSize": number(self.max_size_bytes) },
-            false => Document::new(),
+        let units = |bytes: u64| number(bytes).checked_div(scale).unwrap_or(0);
+        let mut fields = doc! {
+            "count": number(self.count), "size": units(self.size_bytes),
+            "storageSize": units(self.size_bytes), "nindexes": self.indexes,
+            "capped": self.capped,
+        };
+        if self.capped {
+            let (max, size) = (number(self.max_count), units(self.max_size_bytes));
+            fields.extend(doc! { "max": max, "maxSize": size });
         }
+        fields.insert("scaleFactor", i32::try_from(scale).unwrap_or(i32::MAX));
+        fields
     }
 }

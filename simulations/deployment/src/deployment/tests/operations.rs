@@ -93,6 +93,54 @@ fn the_use_and_the_size_of_collections_are_shown() {
 }
 
 #[test]
+fn sizes_are_shown_in_the_units_that_a_command_asks_for() {
+    let (mut world, conn) = standalone();
+    let create = doc! { "create": "c", "capped": true, "size": 4096, "$db": "d" };
+    send(&mut world, conn, create);
+    let text = "x".repeat(3000);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1, "s": text }], "$db": "d" };
+    send(&mut world, conn, insert);
+    let stats = send(
+        &mut world,
+        conn,
+        doc! { "collStats": "c", "scale": 1024, "$db": "d" },
+    );
+    let shown = |stats: &Document, name: &str| stats.get_i64(name).ok();
+    assert_eq!(shown(&stats, "size"), Some(2), "{stats}");
+    assert_eq!(shown(&stats, "maxSize"), Some(4), "{stats}");
+    assert!(shown(&stats, "avgObjSize") > Some(3000), "{stats}");
+    assert_eq!(stats.get_i32("scaleFactor").ok(), Some(1024));
+    let stage = doc! { "$collStats": { "storageStats": { "scale": 1024 } } };
+    let aggregate = doc! { "aggregate": "c", "pipeline": [stage], "cursor": {}, "$db": "d" };
+    let reply = send(&mut world, conn, aggregate);
+    let batch = reply
+        .get_document("cursor")
+        .expect("a cursor")
+        .get_array("firstBatch");
+    let row = batch.expect("a batch")[0].as_document().expect("a row");
+    let storage = row.get_document("storageStats").expect("statistics");
+    assert_eq!(shown(storage, "size"), Some(2), "{row}");
+    let stats = send(
+        &mut world,
+        conn,
+        doc! { "dbStats": 1, "scale": 1024, "$db": "d" },
+    );
+    let size = stats.get_f64("dataSize").unwrap_or_default();
+    assert!(size > 2.9 && size < 3.1, "{stats}");
+    for (command, expected) in [
+        (doc! { "collStats": "c", "scale": 0, "$db": "d" }, 51024),
+        (doc! { "collStats": "c", "scale": "1", "$db": "d" }, 14),
+        (doc! { "dbStats": 1, "scale": 0, "$db": "d" }, 2),
+    ] {
+        assert_eq!(
+            code(&mut world, conn, command.clone()),
+            expected,
+            "{command}"
+        );
+    }
+}
+
+#[test]
 fn routers_list_their_shard_and_create_sharded_collections() {
     let mut world = World::new(
         DeploymentOptions::sharded(vec![Address::tcp("r0", 27017)]),

@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["collStats", "collstats"],
         Kind::Text,
-        &[field("scale", Kind::Whole)],
+        &[field("scale", Kind::Whole).at_least(1)],
     )
     .lax(),
     row(

@@ -41,8 +41,8 @@ pub(in crate::server) struct Field {
     pub(in crate::server) name: &'static str,
     pub(in crate::server) kind: Kind,
     pub(in crate::server) required: bool,
-    /// True for a number that must not be negative.
-    natural: bool,
+    /// The smallest value of a number.
+    least: Option<i64>,
     since: Release,
     /// The first release without the field.
     until: Release,
@@ -56,7 +56,7 @@ pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
         name,
         kind,
         required: false,
-        natural: false,
+        least: None,
         since: (0, 0),
         until: (u16::MAX, 0),
         refused: false,
@@ -69,9 +69,23 @@ impl Field {
         self
     }
 
-    pub(super) const fn natural(mut self) -> Self {
-        self.natural = true;
+    pub(super) const fn natural(self) -> Self {
+        self.at_least(0)
+    }
+
+    pub(super) const fn at_least(mut self, least: i64) -> Self {
+        self.least = Some(least);
         self
+    }
+
+    /// True if a value is a number below the smallest one.
+    fn is_too_small(&self, value: &Bson) -> bool {
+        self.least.is_some_and(|least| match value {
+            Bson::Int32(n) => i64::from(*n) < least,
+            Bson::Int64(n) => *n < least,
+            Bson::Double(n) => *n < least as f64,
+            _ => false,
+        })
     }
 
     pub(super) const fn since(mut self, major: u16, minor: u16) -> Self {
@@ -96,7 +110,7 @@ impl Field {
     /// True if a value is one of this field. [`check`](Self::check) has the reason if it is not,
     /// but takes longer.
     pub(super) fn accepts(&self, value: &Bson, release: Release) -> bool {
-        let is_wrong = self.refused || self.natural && is_negative(value);
+        let is_wrong = self.refused || self.is_too_small(value);
         is_missing(Some(value)) || !is_wrong && kind_accepts(self.kind, value, release)
     }
 
@@ -106,9 +120,10 @@ impl Field {
             return Ok(());
         }
         check_kind(self.kind, path, value, release)?;
-        if self.natural && is_negative(value) {
-            let (name, shown) = (self.name, value);
-            let text = format!("BSON field '{name}' value must be >= 0, actual value '{shown}'");
+        if self.is_too_small(value) {
+            let (name, shown, least) = (self.name, value, self.least.unwrap_or_default());
+            let text =
+                format!("BSON field '{name}' value must be >= {least}, actual value '{shown}'");
             return Err(fault(if release < (8, 0) { 51024 } else { 2 }, text));
         }
         if self.refused {
@@ -253,14 +268,5 @@ pub(in crate::server) const fn type_name(value: &Bson) -> &'static str {
         Bson::Decimal128(_) => "decimal",
         Bson::MinKey => "minKey",
         Bson::MaxKey => "maxKey",
-    }
-}
-
-fn is_negative(value: &Bson) -> bool {
-    match value {
-        Bson::Int32(n) => *n < 0,
-        Bson::Int64(n) => *n < 0,
-        Bson::Double(n) => *n < 0.0,
-        _ => false,
     }
 }
