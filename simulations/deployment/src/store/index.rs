@@ -10,7 +10,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
-use super::index_options::is_wildcard;
+use super::index_key::is_wildcard;
 use super::keys::{self, KeyMaker, Keys};
 use super::matcher::Matcher;
 use super::order::{Key, display, display_document};

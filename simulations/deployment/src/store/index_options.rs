@@ -6,8 +6,9 @@ use super::Answer;
 use super::collation::Collation;
 use super::error::StoreError;
 use super::index::generated_name;
+use super::index_key;
 use super::matcher::Matcher;
-use super::order::display_document;
+use super::order::{display_document, type_name};
 use super::release::{Name, Release, name};
 
 /// The options of an index.
@@ -40,17 +41,8 @@ const OPTIONS: &[Name<()>] = &[
     name("prepareUnique", ()).since(6, 0, 0),
 ];
 
-/// The first release in which a hashed index can have several fields.
-const COMPOUND_HASHED: Release = Release([4, 4, 0]);
-
 /// The first release in which a partial index can have `$in` and `$or`.
 const ALTERNATIVES: Release = Release([6, 0, 0]);
-
-/// The first release in which a wildcard index can have further fields.
-const COMPOUND_WILDCARD: Release = Release([7, 0, 0]);
-
-/// The largest number of fields of an index, as in the server.
-const MAX_FIELDS: usize = 32;
 
 /// Checks an entry of `createIndexes`, and returns the specification in the form that the
 /// collection keeps. An index without a collation has that of its collection.
@@ -59,20 +51,16 @@ pub(super) fn normalized(
     default: Option<&Collation>,
     release: Release,
 ) -> Answer<Document> {
-    let Ok(key) = entry.get_document("key") else {
-        let text = "Error in specification: The 'key' field is a required property of an index \
-                    specification";
-        return Err(StoreError::failed_to_parse(text));
+    let key = match entry.get("key") {
+        Some(Bson::Document(key)) => key,
+        Some(_) => return Err(wrong_type("key", entry, "an object")),
+        None => {
+            let text = "Error in specification: The 'key' field is a required property of an index \
+                        specification";
+            return Err(StoreError::failed_to_parse(text));
+        }
     };
-    if key.is_empty() {
-        return Err(StoreError::new(67, "Index keys cannot be an empty object."));
-    }
-    if key.len() > MAX_FIELDS {
-        let text = format!("Index key pattern cannot have more than {MAX_FIELDS} fields");
-        return Err(StoreError::new(67, text));
-    }
-    key.iter()
-        .try_for_each(|(field, direction)| check_field(field, direction))?;
+    index_key::check(key, entry, release)?;
     let name = entry
         .get_str("name")
         .map_or_else(|_| generated_name(key), str::to_owned);
@@ -92,53 +80,21 @@ pub(super) fn normalized(
         return Err(StoreError::new(197, text));
     }
     check_types(entry, release)?;
-    check_key(key, entry, release)?;
+    check_combinations(key, entry)?;
+    index_key::check_options(key, entry)?;
     check_expiry(entry)?;
     let collation = collation_of(entry, default)?;
-    if key
-        .values()
-        .any(|direction| direction.as_str() == Some("text"))
-    {
-        if collation.is_some() {
-            let text = "Index type 'text' does not support collation";
-            return Err(StoreError::new(67, text));
-        }
+    let kind = index_key::kind(key);
+    if collation.is_some() && matches!(kind, "text" | "2d") {
+        let text = format!("Index type '{kind}' does not support collation");
+        return Err(StoreError::new(67, text));
+    }
+    if kind == "text" {
         return Ok(text_index(&result, entry));
     }
     add_options(&mut result, entry);
     result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
     Ok(result)
-}
-
-/// Returns an error if a field of the key of an index is malformed.
-fn check_field(field: &str, direction: &Bson) -> Answer<()> {
-    super::path::check(field)?;
-    if field.split('.').any(str::is_empty) {
-        let text = format!("Index keys cannot contain an empty field: {field}");
-        return Err(StoreError::new(67, text));
-    }
-    let is_reserved =
-        |part: &str| part.starts_with('$') && !matches!(part, "$**" | "$id" | "$ref" | "$db");
-    if field.split('.').any(is_reserved) {
-        let text = "Index key contains an illegal field name: field name starts with '$'.";
-        return Err(StoreError::new(67, text));
-    }
-    if super::number::as_double(direction).is_some_and(f64::is_nan) {
-        return Err(StoreError::new(
-            67,
-            "Values in the index key pattern cannot be NaN.",
-        ));
-    }
-    let zero = super::number::as_double(direction) == Some(0.0);
-    if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
-        let shown = super::order::display(direction);
-        let text = format!(
-            "Values in v:2 index key pattern must be numbers or strings and \
-                            not 0: {field}: {shown}"
-        );
-        return Err(StoreError::new(67, text));
-    }
-    Ok(())
 }
 
 /// Adds the options of an entry of `createIndexes` to a specification, as they are listed.
@@ -178,30 +134,46 @@ fn version(entry: &Document) -> Answer<i32> {
     }
 }
 
+/// Returns the error for a field of an entry of `createIndexes` that has a wrong type.
+fn wrong_type(field: &str, entry: &Document, wanted: &str) -> StoreError {
+    let kind = entry.get(field).map_or("missing", type_name);
+    let text = format!("The field '{field}' must be {wanted}, but got {kind}");
+    StoreError::type_mismatch(text)
+}
+
 /// Returns an error if a field of an entry of `createIndexes` has a wrong type.
 fn check_types(entry: &Document, release: Release) -> Answer<()> {
     for (field, value) in entry {
-        let is_wanted = match field.as_str() {
-            "unique" | "sparse" | "background" | "hidden" => {
-                matches!(value, Bson::Boolean(_)) || super::number::is_number(value)
+        let is_flag = matches!(value, Bson::Boolean(_));
+        let is_number = super::number::is_number(value);
+        let is_object = matches!(value, Bson::Document(_));
+        let is_text = matches!(value, Bson::String(_));
+        let (is_right, wanted) = match field.as_str() {
+            "unique" | "sparse" | "background" | "dropDups" | "prepareUnique" => {
+                (is_flag || is_number, "convertible to a bool")
             }
-            "expireAfterSeconds" | "v" => super::number::is_number(value),
-            "partialFilterExpression" | "collation" | "wildcardProjection" => {
-                matches!(value, Bson::Document(_))
-            }
-            _ => true,
+            "hidden" => (is_flag, "a bool"),
+            "v"
+            | "expireAfterSeconds"
+            | "bits"
+            | "min"
+            | "max"
+            | "bucketSize"
+            | "textIndexVersion"
+            | "2dsphereIndexVersion"
+            | "coarsestIndexedLevel"
+            | "finestIndexedLevel" => (is_number, "a number"),
+            "default_language" | "language_override" => (is_text, "a string"),
+            "weights" => (
+                is_object || is_text || matches!(value, Bson::Array(_)),
+                "an object",
+            ),
+            "partialFilterExpression" | "collation" => (is_object, "an object"),
+            _ => (true, ""),
         };
-        if !is_wanted {
-            let shown = super::order::display(value);
-            let text = format!("The field '{field}' of an index has the wrong type: {shown}");
-            return Err(StoreError::type_mismatch(text));
+        if !is_right {
+            return Err(wrong_type(field, entry, wanted));
         }
-    }
-    let is_wildcard = |key: &Document| key.keys().any(|field| field.ends_with("$**"));
-    if entry.contains_key("wildcardProjection") && !entry.get_document("key").is_ok_and(is_wildcard)
-    {
-        let text = "The field 'wildcardProjection' is only allowed in an 'wildcard' index";
-        return Err(StoreError::bad_value(text));
     }
     let Ok(filter) = entry.get_document("partialFilterExpression") else {
         return Ok(());
@@ -217,6 +189,39 @@ fn check_types(entry: &Document, release: Release) -> Answer<()> {
             Err(StoreError::new(67, text))
         }
         None => Ok(()),
+    }
+}
+
+/// Returns an error if an entry of `createIndexes` has options that exclude each other.
+fn check_combinations(key: &Document, entry: &Document) -> Answer<()> {
+    let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
+    let refuse = |text: &str| {
+        let shown = display_document(entry);
+        let text = format!("Invalid index specification {shown}; {text}");
+        Err(StoreError::new(67, text))
+    };
+    if entry.contains_key("collation") && version(entry)? == 1 {
+        return refuse("cannot create an index with the 'collation' option and v=1");
+    }
+    if entry.contains_key("weights") && index_key::kind(key) != "text" {
+        return refuse("the field 'weights' can only be specified with text indexes");
+    }
+    if is_set("unique") && is_set("prepareUnique") {
+        let text = "cannot create an index with the 'unique' option and the 'prepareUnique' option";
+        return refuse(text);
+    }
+    match entry.get("wildcardProjection") {
+        None => Ok(()),
+        Some(_) if index_key::kind(key) != index_key::WILDCARD => {
+            let text = "The field 'wildcardProjection' is only allowed in 'wildcard' indexes";
+            Err(StoreError::bad_value(text))
+        }
+        Some(Bson::Document(projection)) => index_key::check_projection(key, projection),
+        Some(_) => Err(wrong_type(
+            "wildcardProjection",
+            entry,
+            "a non-empty object",
+        )),
     }
 }
 
@@ -284,75 +289,6 @@ fn unsupported(filter: &Document, release: Release) -> Option<&str> {
             }
             _ => None,
         })
-}
-
-/// Returns an error if the key of an index has an unknown type, or one that does not permit the
-/// options of the index.
-fn check_key(key: &Document, entry: &Document, release: Release) -> Answer<()> {
-    let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
-    let types = || key.values().filter_map(Bson::as_str);
-    let known = ["text", "2d", "2dsphere", "hashed"];
-    if let Some(other) = types().find(|kind| !known.contains(kind)) {
-        let text = format!("Unknown index plugin '{other}'");
-        return Err(StoreError::new(67, text));
-    }
-    match types().filter(|kind| *kind == "hashed").count() {
-        0 => {}
-        _ if key.len() > 1 && release < COMPOUND_HASHED => {
-            let text = "Currently only single field hashed index supported.";
-            return Err(StoreError::new(16763, text));
-        }
-        1 if is_set("unique") => {
-            let text = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
-            return Err(StoreError::new(16764, text));
-        }
-        1 => {}
-        n => {
-            let text = format!(
-                "A maximum of one index field is allowed to be hashed but found {n} for 'key' {}",
-                display_document(key)
-            );
-            return Err(StoreError::new(31303, text));
-        }
-    }
-    let is_wildcard = key.keys().any(|name| is_wildcard(name));
-    if is_wildcard && key.len() > 1 && release < COMPOUND_WILDCARD {
-        let text = "wildcard indexes do not allow compounding";
-        return Err(StoreError::new(67, text));
-    }
-    if is_wildcard && is_set("unique") {
-        let text = "Index type 'wildcard' does not support the unique option";
-        return Err(StoreError::new(67, text));
-    }
-    if is_wildcard && types().next().is_some() {
-        let text = "wildcard indexes do not allow other index types";
-        return Err(StoreError::new(67, text));
-    }
-    let is_of_id = key.len() == 1 && key.contains_key("_id");
-    if is_of_id && !key.values().any(|kind| kind.as_str().is_some()) {
-        let allowed = ["v", "key", "name", "ns", "collation"];
-        // A descending index on `_id` is an ordinary one.
-        let is_ascending = key
-            .values()
-            .all(|n| super::number::as_double(n) == Some(1.0));
-        let mut others = entry
-            .keys()
-            .filter(|name| !allowed.contains(&name.as_str()));
-        if let Some(other) = others.next().filter(|_| is_ascending) {
-            let text = format!(
-                "The field '{other}' is not valid for an _id index specification. Specification: \
-                 {}",
-                display_document(entry)
-            );
-            return Err(StoreError::new(197, text));
-        }
-    }
-    Ok(())
-}
-
-/// True if a field of a key stands for all fields below it.
-pub(super) fn is_wildcard(field: &str) -> bool {
-    field == "$**" || field.ends_with(".$**")
 }
 
 /// Returns an error if the time to live of an index is out of range, or if the index has several

@@ -22,6 +22,7 @@ mod expression;
 mod group;
 mod hint;
 mod index;
+mod index_key;
 mod index_options;
 mod indexes;
 mod keys;

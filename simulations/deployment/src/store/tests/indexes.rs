@@ -49,6 +49,22 @@ fn options_that_exclude_each_other_are_refused() {
         (doc! { "key": { "$**": 1 } }, 0),
         (doc! { "key": { "a.$**": 1 } }, 0),
         (doc! { "key": { "$**": 1 }, "unique": true }, 67),
+        (doc! { "key": { "$**": 1 }, "sparse": true }, 67),
+        (doc! { "key": { "$**": 1 }, "expireAfterSeconds": 1 }, 67),
+        (doc! { "key": { "a": 1 }, "hidden": 1 }, 14),
+        (doc! { "key": { "a": 1 }, "sparse": "yes" }, 14),
+        (doc! { "key": { "a": "text" }, "default_language": 1 }, 14),
+        (doc! { "key": { "a": "2d" }, "bits": "26" }, 14),
+        (doc! { "key": { "a": 1 }, "weights": 5 }, 14),
+        (doc! { "key": { "a": 1 }, "weights": { "a": 1 } }, 67),
+        (
+            doc! { "key": { "a": 1 }, "v": 1, "collation": { "locale": "simple" } },
+            67,
+        ),
+        (
+            doc! { "key": { "a": 1 }, "unique": true, "prepareUnique": true },
+            67,
+        ),
         (doc! { "key": { "_id": 1 }, "sparse": true }, 197),
         (doc! { "key": { "a": 1 }, "expireAfterSeconds": 60 }, 0),
         (doc! { "key": { "a": 1 }, "expireAfterSeconds": -1 }, 67),
@@ -68,6 +84,53 @@ fn options_that_exclude_each_other_are_refused() {
         (
             doc! { "key": { "a": 1 }, "partialFilterExpression": { "b": 1 }, "sparse": true },
             67,
+        ),
+    ] {
+        let mut store = Store::new();
+        assert_eq!(created(&mut store, index.clone()), code, "{index}");
+    }
+}
+
+#[test]
+fn malformed_keys_are_refused() {
+    let long = "x".repeat(2100);
+    let all =
+        |key: Document, projection: Bson| doc! { "key": key, "wildcardProjection": projection };
+    let compound = || doc! { "$**": 1, "a": 1 };
+    for (index, code) in [
+        (doc! { "key": 5 }, 14),
+        (doc! {}, 9),
+        (doc! { "key": {} }, 67),
+        (doc! { "key": { long: 1 } }, 67),
+        (doc! { "key": { "a": true } }, 67),
+        (doc! { "key": { "a": 0 } }, 67),
+        (doc! { "key": { "a": "" } }, 67),
+        (doc! { "key": { "a": "2d", "b": "text" } }, 67),
+        (doc! { "key": { "a": "2d", "b": 1 } }, 0),
+        (doc! { "key": { "a..b": 1 } }, 67),
+        (doc! { "key": { "$id": 1 } }, 67),
+        (doc! { "key": { "a.$id": 1 } }, 0),
+        (doc! { "key": { "a.$**.b": 1 } }, 67),
+        (doc! { "key": { "a.$**": "text" } }, 67),
+        (doc! { "key": { "$**": "text" } }, 0),
+        (doc! { "key": { "$**": 1, "b": "hashed" } }, 67),
+        (doc! { "key": compound() }, 67),
+        (doc! { "key": { "a.$**": 1, "b": 1 } }, 0),
+        (doc! { "key": { "a.$**": 1, "b.$**": 1 } }, 7_246_201),
+        (doc! { "key": { "a.$**": 1, "a.b": 1 } }, 7_246_204),
+        (all(doc! { "a": 1 }, bson!({ "a": 1 })), 2),
+        (all(doc! { "$**": 1 }, bson!(1)), 14),
+        (all(doc! { "$**": 1 }, bson!({})), 9),
+        (all(doc! { "a.$**": 1 }, bson!({ "b": 1 })), 9),
+        (all(doc! { "$**": 1 }, bson!({ "b": 1 })), 0),
+        (all(compound(), bson!({ "b": 1 })), 0),
+        (all(compound(), bson!({ "a": 0 })), 0),
+        (all(compound(), bson!({ "b": "x" })), 7_246_207),
+        (all(compound(), bson!({ "a": 1 })), 7_246_208),
+        (all(compound(), bson!({ "b": 0 })), 7_246_209),
+        (
+            all(compound(), bson!({ "a": 0, "b": 1, "c": 1 })),
+            7_246_211,
         ),
     ] {
         let mut store = Store::new();
