@@ -12,7 +12,8 @@ use super::{
     write::{documents, set_bypasses},
 };
 use crate::store::{
-    Find, GIVEN, MAX_DOCUMENT_BYTES, Namespace, Query, Shared, Store, change_stream, encoded_bytes,
+    Collection, Find, GIVEN, MAX_DOCUMENT_BYTES, Namespace, Query, Shared, Store, change_stream,
+    encoded_bytes,
 };
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
@@ -31,6 +32,15 @@ impl Member {
         let collection = namespace(request)?;
         let command = &request.command;
         let find = find_of(command)?;
+        let is_view = |found: &Collection| found.view_on().is_some();
+        if self
+            .replica
+            .store()
+            .collection(&collection)
+            .is_some_and(is_view)
+        {
+            check_on_view(command)?;
+        }
         check_tailable(command)?;
         self.check_hint(&collection, command)?;
         let variables = command.get_document("let").ok();
@@ -379,6 +389,22 @@ impl Member {
         }
         Ok(reply)
     }
+}
+
+/// Returns an error if a `find` on a view has an option that a pipeline does not have.
+fn check_on_view(command: &Document) -> Result<(), Fault> {
+    let is_set = |name: &&str| truth(command.get(name));
+    let mut options = ["noCursorTimeout", "allowPartialResults"].into_iter();
+    let is_part = truth(command.get("singleBatch")) && count_field(command, "limit") != 1;
+    let text = match options
+        .find(is_set)
+        .or_else(|| is_part.then_some("singleBatch"))
+    {
+        _ if is_set(&"tailable") => "Tailable cursors are not supported in aggregation.".to_owned(),
+        Some(name) => format!("Option {name} not supported in aggregation."),
+        None => return Ok(()),
+    };
+    Err(fault(168, text))
 }
 
 /// Returns an error if the options of a query for a tailable cursor exclude each other.

@@ -23,12 +23,15 @@ use super::{Answer, Store, time_series};
 /// The bound of the size of a capped collection, in bytes.
 const MAX_CAPPED_BYTES: f64 = (1_u64 << 50) as f64;
 
+/// The first release in which the size of a capped collection need not be a multiple of 256 bytes.
+const ANY_CAPPED_SIZE: Release = Release([6, 2, 0]);
+
 /// The bound of the number of documents of a capped collection.
 const MAX_COUNT: f64 = (1_u64 << 31) as f64;
 
 /// Checks the options of a capped collection, and writes them as the server shows them: its numbers
 /// are 32-bit integers if they fit.
-fn check_bounds(options: &mut Document) -> Answer<()> {
+fn check_bounds(options: &mut Document, release: Release) -> Answer<()> {
     let is_capped = options.get("capped").is_some_and(super::expression::truthy);
     match options.get_mut("capped") {
         Some(capped) if is_capped => *capped = true.into(),
@@ -63,7 +66,10 @@ fn check_bounds(options: &mut Document) -> Answer<()> {
                 format!("BSON field '{name}' value must be < {bound}, actual value '{number}'");
             return Err(StoreError::new(51024, text));
         }
-        let whole = number as i64;
+        let whole = match number as i64 {
+            bytes if name == "size" && release < ANY_CAPPED_SIZE => (bytes + 255) & !255,
+            whole => whole,
+        };
         *value = i32::try_from(whole).map_or_else(|_| whole.into(), Bson::from);
     }
     Ok(())
@@ -83,7 +89,7 @@ impl Store {
     ) -> Answer<()> {
         check_name(namespace)?;
         options.remove("create");
-        check_bounds(&mut options)?;
+        check_bounds(&mut options, self.release)?;
         Validator::check_options(&options, self.release)?;
         match index_options::clustered(&options)? {
             None => options.remove("clusteredIndex"),
@@ -302,6 +308,10 @@ impl Store {
         }
         if from == to {
             return Err(StoreError::new(20, "Can't rename a collection to itself"));
+        }
+        if self.collection(to).is_some_and(|c| c.view().is_some()) {
+            let text = format!("a view already exists with that name: {to}");
+            return Err(StoreError::new(48, text));
         }
         let is_taken = self.contains(to);
         if is_taken && !drop_target {

@@ -17,7 +17,7 @@ use super::sort::Sort;
 use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
-use super::{output, path};
+use super::{operands, output, path};
 
 impl Store {
     /// Runs a query. Without a sort pattern, the documents come in natural order.
@@ -41,10 +41,15 @@ impl Store {
             .map(Sort::of_query)
             .transpose()?;
         check_natural(find)?;
+        let collection = self.collection(namespace);
+        let is_view = collection.is_some_and(|found| found.view_on().is_some());
         let projection = find.projection.as_ref().filter(|p| !p.is_empty());
-        let projection = projection
-            .map(|p| Projection::new(p, true, self.release))
-            .transpose()?;
+        // A server runs a query on a view as a pipeline.
+        let projection = projection.map(|projection| match is_view {
+            true => operands::project(projection, self.release),
+            false => Projection::new(projection, true, self.release),
+        });
+        let projection = projection.transpose()?;
         let bound = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let skip = bound(find.skip);
         let limit = if find.limit == 0 {
@@ -57,12 +62,11 @@ impl Store {
         } else {
             skip.saturating_add(limit)
         };
-        let collection = self.collection(namespace);
         let hinted = collection.map(|collection| Hinted::new(collection, find));
         let hinted = hinted.transpose()?.unwrap_or_default();
         let mut found = match collection {
             None => Vec::new(),
-            Some(collection) if collection.view().is_some() => {
+            Some(_) if is_view => {
                 check_options_of_view(find)?;
                 self.find_in_view(namespace, find, &matcher, &context)?
             }
@@ -388,6 +392,14 @@ fn check_options_of_view(find: &Find) -> Answer<()> {
         ("showRecordId", find.show_record_id),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
+        None if find
+            .sort
+            .as_ref()
+            .is_some_and(|sort| sort.contains_key("$natural")) =>
+        {
+            let text = "Sort option $natural not supported in aggregation.";
+            Err(StoreError::new(168, text))
+        }
         None => Ok(()),
         Some((name, _)) => {
             let text = format!("Option {name} not supported in aggregation.");

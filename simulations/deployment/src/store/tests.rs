@@ -334,3 +334,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_document_that_exceeds_a_capped_collection_is_refused() {
+    let mut store = Store::new();
+    store.set_release(Release([6, 0, 0]));
+    let options = doc! { "capped": true, "size": 300 };
+    store
+        .create_collection(&namespace(), options)
+        .expect("a collection");
+    let lists = store
+        .list_collections("db", &doc! {}, false)
+        .expect("a list");
+    let options = lists[0].get_document("options").expect("options");
+    assert_eq!(options.get_i32("size").ok(), Some(512), "before 6.2");
+    let mut insert = |id: i32, length: usize| {
+        let document = doc! { "_id": id, "s": "x".repeat(length) };
+        let done = with(|e| store.insert(&namespace(), vec![document], true, e));
+        done.expect("a result").errors.first().map(|e| e.error.code)
+    };
+    assert_eq!([insert(1, 10), insert(2, 600)], [None, Some(2)]);
+    assert_eq!(contents(&store, &Find::default()).len(), 1);
+}

@@ -263,6 +263,11 @@ impl Store {
             ));
         };
         collection.validate(&document, None, environment)?;
+        let most = collection.bound("size").filter(|_| collection.is_capped());
+        if most.is_some_and(|most| size::of(&document) as u64 > most) {
+            let text = "object to insert exceeds cappedMaxSize";
+            return Err(StoreError::bad_value(text));
+        }
         collection.check(namespace, &document, None, self.room())?;
         let (record, document) = (collection.next_record(), Arc::new(document));
         let change = Change::Insert {

@@ -333,6 +333,9 @@ fn a_view_has_no_indexes_and_no_statistics() {
     fill(&mut world, conn, 1);
     let create = doc! { "create": "v", "viewOn": "c", "pipeline": [] };
     assert_eq!(code(&mut world, conn, create), None);
+    let projected = |name: &str, value: Bson| doc! { "find": "v", "projection": { name: value } };
+    let one = doc! { "find": "v", "singleBatch": true, "limit": 1, "projection": { "_id": 1 } };
+    assert_eq!(code(&mut world, conn, one), None);
     let cases = [
         (doc! { "listIndexes": "v" }, 166),
         (doc! { "collStats": "v" }, 166),
@@ -340,6 +343,20 @@ fn a_view_has_no_indexes_and_no_statistics() {
         (doc! { "dropIndexes": "v", "index": "*" }, 166),
         (doc! { "find": "v", "returnKey": true }, 168),
         (doc! { "find": "v", "showRecordId": true }, 168),
+        (doc! { "find": "v", "tailable": true }, 168),
+        (doc! { "find": "v", "noCursorTimeout": true }, 168),
+        (doc! { "find": "v", "singleBatch": true, "limit": 2 }, 168),
+        (doc! { "find": "v", "sort": { "$natural": 1 } }, 168),
+        (
+            projected("a", doc! { "$elemMatch": { "b": 1 } }.into()),
+            168,
+        ),
+        (projected("a", doc! { "$slice": 1 }.into()), 28667),
+        (projected("a.$", 1.into()), 31324),
+        (
+            doc! { "renameCollection": "d.c", "to": "d.v", "dropTarget": true, "$db": "admin" },
+            48,
+        ),
         (doc! { "create": "w", "pipeline": [] }, 72),
     ];
     refused(&mut world, conn, cases);
