@@ -357,7 +357,7 @@ impl Replica {
         if base > 0 && time <= self.log.base_time() {
             return None;
         }
-        let before = self.index_at(time);
+        let before = self.index_at(time).unwrap_or(base);
         Some(match self.log.get(before) {
             Some(entry) if entry.time == time => before,
             _ => before + 1,
@@ -412,15 +412,16 @@ impl Replica {
         entry.map_or_else(|| self.log.base_time(), |entry| entry.time)
     }
 
-    /// Returns the index of the last entry that is not later than a time.
-    pub(crate) fn index_at(&self, time: Timestamp) -> u64 {
+    /// Returns the index of the last entry that is not later than a time, or `None` if the time is
+    /// before that of the oldest data.
+    pub(crate) fn index_at(&self, time: Timestamp) -> Option<u64> {
         let (base, last) = (self.log.base().index, self.log.last().index);
-        if time < self.log.base_time() {
-            return base.saturating_sub(1);
-        }
         let mut entries = (base + 1..=last).rev();
         let is_reached = |index: &u64| self.log.get(*index).is_some_and(|e| e.time <= time);
-        entries.find(is_reached).unwrap_or(base)
+        let has_base = base > 0 && time >= self.log.base_time();
+        entries
+            .find(is_reached)
+            .or_else(|| has_base.then_some(base))
     }
 
     pub(crate) const fn is_leader(&self) -> bool {

@@ -296,7 +296,7 @@ impl Member {
             return store;
         }
         let level = self.level(request)?;
-        match self.place_of(level) {
+        match self.place_of(level)? {
             None => Ok(self.replica.store().clone()),
             Some((index, at)) => self.replica.store_at(index, at).ok_or_else(is_gone),
         }
@@ -304,21 +304,24 @@ impl Member {
 
     /// Returns the index of the last entry that a read sees, and the time that its reply has.
     /// Returns `None` for the newest data.
-    fn place_of(&self, level: Level) -> Option<(u64, Option<Timestamp>)> {
+    fn place_of(&self, level: Level) -> Result<Option<(u64, Option<Timestamp>)>, Fault> {
         let commit = self.replica.commit();
-        match level {
+        Ok(match level {
             Level::Newest | Level::Linearizable => None,
             Level::Majority if commit == self.replica.last().index => None,
             Level::Majority => Some((commit, None)),
             Level::Snapshot(None) => Some((commit, Some(self.replica.time_at(commit)))),
-            Level::Snapshot(Some(at)) => Some((self.replica.index_at(at), Some(at))),
-        }
+            Level::Snapshot(Some(at)) => {
+                let index = self.replica.index_at(at).ok_or_else(is_gone)?;
+                Some((index, Some(at)))
+            }
+        })
     }
 
     /// Returns the data that a level sees; `None` for the newest data. The last such data is kept,
     /// because reads of the same data often follow each other.
     fn view_of(&mut self, level: Level) -> Result<Option<View>, Fault> {
-        let Some((index, at)) = self.place_of(level) else {
+        let Some((index, at)) = self.place_of(level)? else {
             return Ok(None);
         };
         let term = self.replica.term_at(index);
@@ -354,7 +357,7 @@ fn time_of(concern: &Document, field: &str) -> Result<Option<Timestamp>, Fault> 
     }
 }
 
-fn is_gone() -> Fault {
+pub(super) fn is_gone() -> Fault {
     fault(239, "the oplog no longer has the requested atClusterTime")
 }
 

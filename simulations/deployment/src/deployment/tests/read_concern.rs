@@ -166,6 +166,7 @@ fn malformed_read_concerns_are_refused() {
         (read(doc! { "afterClusterTime": 5 }), 14),
         (read(doc! { "afterClusterTime": zero }), 72),
         (read(snapshot(zero)), 72),
+        (read(snapshot(some)), 239),
         (read(both), 72),
         (
             doc! { "insert": "c", "documents": [{}], "readConcern": &majority, "$db": "d" },

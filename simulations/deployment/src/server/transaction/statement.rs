@@ -9,7 +9,7 @@ use crate::{
         dispatch::{Answer, Outcome},
         document::truth,
         fault::{Fault, fault, not_writable_primary},
-        read_concern::read_deadline,
+        read_concern::{is_gone, read_deadline},
         reply::{Body, Reply},
     },
     store::{Change, Claims, Namespace, Store},
@@ -152,9 +152,8 @@ impl Member {
         let store = match at {
             None => self.replica.store().clone(),
             Some(at) => {
-                let gone = || fault(239, "the oplog no longer has the requested atClusterTime");
-                let index = self.replica.index_at(at);
-                self.replica.store_at(index, Some(at)).ok_or_else(gone)?
+                let index = self.replica.index_at(at).ok_or_else(is_gone)?;
+                self.replica.store_at(index, Some(at)).ok_or_else(is_gone)?
             }
         };
         let transaction = Transaction {
