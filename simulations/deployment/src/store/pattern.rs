@@ -8,6 +8,7 @@
 
 use std::iter::Peekable;
 use std::str::Chars;
+use std::sync::{Arc, OnceLock};
 
 use fancy_regex::RegexBuilder as FancyBuilder;
 use regex::{Regex, RegexBuilder};
@@ -39,15 +40,68 @@ const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
 /// The steps that count for the compilation of a pattern.
 pub(crate) const STEPS_OF_COMPILATION: u64 = 5_000;
 
+/// The end of a text, or the place before a newline there, for the engine with look-around.
+const END: &str = r"(?=\n?\z)";
+
 /// A compiled pattern.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern(Engine);
+pub(crate) struct Pattern {
+    engine: Engine,
+    /// The pattern for texts that end with a newline, if it has a `$` or `\Z`, which also fit
+    /// before that newline. The engine of linear time only knows the end of the text.
+    end: Option<Arc<End>>,
+}
 
 #[derive(Clone, Debug)]
 enum Engine {
     Small(Regex),
     Large(Regex),
     Backtracking(Box<fancy_regex::Regex>),
+}
+
+/// A pattern that was not yet compiled for the engine with look-around.
+#[derive(Debug)]
+struct End {
+    text: String,
+    options: String,
+    max_bytes: usize,
+    /// True if nothing follows the `$`, so that it is enough to try the text without its newline.
+    is_last: bool,
+    engine: OnceLock<Option<Engine>>,
+}
+
+impl End {
+    /// Returns what is needed for texts that end with a newline, or `None` if nothing is.
+    fn of(text: &str, options: &str, max_bytes: usize) -> Option<Self> {
+        let translated = translated(text, options, (r"\b", END));
+        let mut parts = translated.split(END);
+        let first = parts.next().unwrap_or_default();
+        let rest: Vec<&str> = parts.collect();
+        let is_end = |part: &&str| part.is_empty() || part.starts_with([')', '|']);
+        let has_other_end = |part: &&str| part.contains(r"\z");
+        (!rest.is_empty()).then(|| Self {
+            is_last: rest.iter().all(|part| is_end(part) && !has_other_end(part))
+                && !has_other_end(&first),
+            text: text.to_owned(),
+            options: options.to_owned(),
+            max_bytes: MAX_BYTES.min(max_bytes),
+            engine: OnceLock::new(),
+        })
+    }
+
+    fn engine(&self, budget: &Budget) -> Result<&Engine, StoreError> {
+        if self.engine.get().is_none() {
+            budget.step(STEPS_OF_COMPILATION)?;
+        }
+        let engine = self.engine.get_or_init(|| {
+            let regex = backtracking(&self.text, &self.options, self.max_bytes).ok()?;
+            Some(Engine::Backtracking(Box::new(regex)))
+        });
+        engine.as_ref().ok_or_else(|| {
+            let text = "a regular expression with $ is too large for a text with a last newline";
+            StoreError::new(51091, text)
+        })
+    }
 }
 
 impl Pattern {
@@ -61,17 +115,24 @@ impl Pattern {
             let text = format!("invalid flag in regex options: {other}");
             return Err(StoreError::new(51108, text));
         }
+        let linear = |engine| Self {
+            engine,
+            end: End::of(text, options, max_bytes).map(Arc::new),
+        };
         let small = plain(text, options, SMALL_BYTES.min(max_bytes));
         let reason = match small {
-            Ok(regex) => return Ok(Self(Engine::Small(regex))),
+            Ok(regex) => return Ok(linear(Engine::Small(regex))),
             Err(regex::Error::CompiledTooBig(_)) => {
                 match plain(text, options, MAX_BYTES.min(max_bytes)) {
-                    Ok(regex) => return Ok(Self(Engine::Large(regex))),
+                    Ok(regex) => return Ok(linear(Engine::Large(regex))),
                     Err(error) => error.to_string(),
                 }
             }
             Err(error) => match backtracking(text, options, MAX_BYTES.min(max_bytes)) {
-                Ok(regex) => return Ok(Self(Engine::Backtracking(Box::new(regex)))),
+                Ok(regex) => {
+                    let engine = Engine::Backtracking(Box::new(regex));
+                    return Ok(Self { engine, end: None });
+                }
                 Err(_) => error.to_string(),
             },
         };
@@ -86,15 +147,16 @@ impl Pattern {
     ///
     /// If the work of the query exceeds its limit.
     pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
-        self.charge(text, budget)?;
-        match &self.0 {
-            Engine::Small(regex) | Engine::Large(regex) => Ok(regex.is_match(text)),
-            Engine::Backtracking(regex) => regex.is_match(text).map_err(|e| failed(&e)),
+        if self.engine.is_match(text, budget)? {
+            return Ok(true);
+        }
+        match (&self.end, text.strip_suffix('\n')) {
+            (Some(end), Some(rest)) if end.is_last => self.engine.is_match(rest, budget),
+            (Some(end), Some(_)) => end.engine(budget)?.is_match(text, budget),
+            _ => Ok(false),
         }
     }
-}
 
-impl Pattern {
     /// Returns the first match that begins at `start` or later, as the bounds of the match and of
     /// each group. `start` is the position of a character, or the length of the text.
     ///
@@ -107,13 +169,36 @@ impl Pattern {
         start: usize,
         budget: &Budget,
     ) -> Result<Option<Groups>, StoreError> {
+        let engine = match &self.end {
+            Some(end) if text.ends_with('\n') => end.engine(budget)?,
+            _ => &self.engine,
+        };
+        engine.captures(text, start, budget)
+    }
+}
+
+impl Engine {
+    fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
+        self.charge(text, budget)?;
+        match self {
+            Self::Small(regex) | Self::Large(regex) => Ok(regex.is_match(text)),
+            Self::Backtracking(regex) => regex.is_match(text).map_err(|e| failed(&e)),
+        }
+    }
+
+    fn captures(
+        &self,
+        text: &str,
+        start: usize,
+        budget: &Budget,
+    ) -> Result<Option<Groups>, StoreError> {
         self.charge(text.get(start..).unwrap_or_default(), budget)?;
-        Ok(match &self.0 {
-            Engine::Small(regex) | Engine::Large(regex) => {
+        Ok(match self {
+            Self::Small(regex) | Self::Large(regex) => {
                 let found = regex.captures_at(text, start);
                 found.map(|found| found.iter().map(|part| part.map(bounds)).collect())
             }
-            Engine::Backtracking(regex) => {
+            Self::Backtracking(regex) => {
                 let found = regex
                     .captures_from_pos(text, start)
                     .map_err(|e| failed(&e))?;
@@ -129,18 +214,18 @@ impl Pattern {
 
     /// Charges an attempt to match a text.
     fn charge(&self, text: &str, budget: &Budget) -> Result<(), StoreError> {
-        let steps = match &self.0 {
-            Engine::Small(_) => text.len() / BYTES_PER_STEP,
-            Engine::Large(_) => text
+        let steps = match self {
+            Self::Small(_) => text.len() / BYTES_PER_STEP,
+            Self::Large(_) => text
                 .len()
                 .saturating_mul(MAX_BYTES / PATTERN_BYTES_PER_STEP),
-            Engine::Backtracking(_) if text.len() > MAX_BACKTRACKED_BYTES => {
+            Self::Backtracking(_) if text.len() > MAX_BACKTRACKED_BYTES => {
                 let text = "a text is too long for a regular expression with look-around or \
                             back-references";
                 return Err(StoreError::new(51156, text));
             }
             // An attempt can take all its steps on a short text.
-            Engine::Backtracking(_) => MAX_BACKTRACKS + text.len(),
+            Self::Backtracking(_) => MAX_BACKTRACKS + text.len(),
         };
         budget.step(1 + steps as u64)
     }
@@ -159,19 +244,14 @@ fn failed(error: &fancy_regex::Error) -> StoreError {
 }
 
 fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&translated(
-        text,
-        options.contains('x'),
-        r"(?-u:\b)",
-        r"\n?\z",
-    ))
-    .case_insensitive(options.contains('i'))
-    .multi_line(options.contains('m'))
-    .dot_matches_new_line(options.contains('s'))
-    .ignore_whitespace(options.contains('x'))
-    .size_limit(max_bytes)
-    .dfa_size_limit(max_bytes)
-    .build()
+    RegexBuilder::new(&translated(text, options, (r"(?-u:\b)", r"\z")))
+        .case_insensitive(options.contains('i'))
+        .multi_line(options.contains('m'))
+        .dot_matches_new_line(options.contains('s'))
+        .ignore_whitespace(options.contains('x'))
+        .size_limit(max_bytes)
+        .dfa_size_limit(max_bytes)
+        .build()
 }
 
 fn backtracking(
@@ -179,25 +259,23 @@ fn backtracking(
     options: &str,
     max_bytes: usize,
 ) -> Result<fancy_regex::Regex, fancy_regex::Error> {
-    FancyBuilder::new(&translated(
-        text,
-        options.contains('x'),
-        r"\b",
-        r"(?=\n?\z)",
-    ))
-    .case_insensitive(options.contains('i'))
-    .multi_line(options.contains('m'))
-    .dot_matches_new_line(options.contains('s'))
-    .verbose_mode(options.contains('x'))
-    .backtrack_limit(MAX_BACKTRACKS)
-    .delegate_size_limit(max_bytes)
-    .delegate_dfa_size_limit(max_bytes)
-    .build()
+    FancyBuilder::new(&translated(text, options, (r"\b", END)))
+        .case_insensitive(options.contains('i'))
+        .multi_line(options.contains('m'))
+        .dot_matches_new_line(options.contains('s'))
+        .verbose_mode(options.contains('x'))
+        .backtrack_limit(MAX_BACKTRACKS)
+        .delegate_size_limit(max_bytes)
+        .delegate_dfa_size_limit(max_bytes)
+        .build()
 }
 
 /// Returns a pattern in the syntax of the engines: with ASCII classes, with `boundary` for `\b` and
-/// `end` for `\Z`, and without the set operations that the engines have in classes.
-fn translated(pattern: &str, is_verbose: bool, boundary: &str, end: &str) -> String {
+/// `end` for `\Z` and for a `$` that is no end of a line, with braces as text if they hold no
+/// numbers, and without the set operations that the engines have in classes.
+fn translated(pattern: &str, options: &str, (boundary, end): (&str, &str)) -> String {
+    let is_verbose = options.contains('x');
+    let has_lines = options.contains('m') || sets_lines(pattern);
     let mut out = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
@@ -205,9 +283,16 @@ fn translated(pattern: &str, is_verbose: bool, boundary: &str, end: &str) -> Str
         match c {
             '\\' => match characters.next() {
                 Some('Q') => quote(&mut characters, &mut out),
-                Some(escaped) => escape(escaped, in_class, (boundary, end), &mut out),
+                Some(escaped) => {
+                    escape(escaped, in_class, (boundary, end), &mut out);
+                    if matches!(escaped, 'p' | 'P' | 'x' | 'k' | 'g') {
+                        name(&mut characters, &mut out);
+                    }
+                }
                 None => out.push('\\'),
             },
+            '$' if !in_class && !has_lines => out.push_str(end),
+            '{' if !in_class && !is_repetition(characters.clone()) => out.push_str(r"\{"),
             '#' if is_verbose && !in_class => while characters.next_if(|c| *c != '\n').is_some() {},
             '[' if !in_class => {
                 in_class = true;
@@ -240,6 +325,41 @@ fn translated(pattern: &str, is_verbose: bool, boundary: &str, end: &str) -> Str
         }
     }
     out
+}
+
+/// True if a pattern turns the option `m` on.
+fn sets_lines(pattern: &str) -> bool {
+    let mut groups = pattern.split("(?").skip(1);
+    groups.any(|group| {
+        let flags = group.split(|c: char| !c.is_ascii_lowercase()).next();
+        flags.is_some_and(|flags| flags.contains('m'))
+    })
+}
+
+/// True if the characters after a brace are the bounds of a repetition. The lower one must be
+/// given.
+fn is_repetition(mut characters: Peekable<Chars<'_>>) -> bool {
+    let mut has_digits = false;
+    while characters.next_if(char::is_ascii_digit).is_some() {
+        has_digits = true;
+    }
+    if characters.next_if_eq(&',').is_some() {
+        while characters.next_if(char::is_ascii_digit).is_some() {}
+    }
+    has_digits && characters.next() == Some('}')
+}
+
+/// Appends the name in braces after an escaped character, if there is one.
+fn name(characters: &mut Peekable<Chars<'_>>, out: &mut String) {
+    if characters.peek() != Some(&'{') {
+        return;
+    }
+    for c in characters.by_ref() {
+        out.push(c);
+        if c == '}' {
+            return;
+        }
+    }
 }
 
 /// Appends an escaped character.
@@ -299,12 +419,33 @@ mod tests {
             (r"^[\w-|]$", "-", "`"),
             ("^[+--]$", ",", "a"),
             (r"^\Qa.b*\E+$", "a.b**", "axb"),
+            ("ab$", "ab\n", "ab\n\n"),
+            ("^(ab|c$)", "c\n", "c\n\n"),
+            (r"a$\n", "a\n", "a"),
+            (r"^a\z", "a", "a\n"),
+            (r"(a\z|b$)", "b\n", "a\n"),
+            ("(?m)a$", "a\nb", "ab"),
+            ("[$]", "$", "a"),
+            (r"a(?=b$)", "ab\n", "ab\nc"),
+            ("^a{,3}$", "a{,3}", "aaa"),
+            ("^a{2,3}$", "aaa", "a"),
+            ("^{a}$", "{a}", "a"),
+            (r"^\x{61}\p{Lu}$", "aB", "ab"),
         ] {
             assert!(is_match(pattern, fitting), "{pattern} {fitting}");
             assert!(!is_match(pattern, other), "{pattern} {other}");
         }
         let options = Pattern::new("A . b # c", "isx", usize::MAX).expect("a pattern");
         assert_eq!(options.is_match("a\nB", &Budget::default()), Ok(true));
+        let end = Pattern::new("a\\n?$", "", usize::MAX).expect("a pattern");
+        let lazy = Pattern::new("a\\n??$", "", usize::MAX).expect("a pattern");
+        let found = |pattern: &Pattern| {
+            let found = pattern
+                .captures("a\n", 0, &Budget::default())
+                .expect("no error");
+            found.expect("a match")[0]
+        };
+        assert_eq!((found(&end), found(&lazy)), (Some((0, 2)), Some((0, 1))));
         let commented = Pattern::new("a # [x\n[b]c", "x", usize::MAX).expect("a pattern");
         assert_eq!(commented.is_match("abc", &Budget::default()), Ok(true));
         for (pattern, options, code) in [("a", "q", 51108), ("(", "", 51091), ("(?=a", "", 51091)] {
