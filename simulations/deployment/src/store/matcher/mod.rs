@@ -2,6 +2,7 @@
 
 mod parse;
 mod predicate;
+mod report;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use super::release::Release;
 use super::{path, size};
 use parse::Nesting;
 use predicate::Predicate;
-pub(crate) use schema::Reporter;
+pub(crate) use report::Reporter;
 use schema::Schema;
 
 /// A parsed filter.

@@ -1,17 +1,17 @@
 //! The operator `$jsonSchema`.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use bson::{Bson, Document, doc};
 
 use super::parse::{Nesting, types};
 use super::predicate::fits;
+use super::report::Reporter;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
-use crate::store::order::{compare, type_name};
+use crate::store::order::{Key, compare, type_name};
 use crate::store::pattern::Pattern;
-use crate::store::{number, size};
+use crate::store::{collation, number, size};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -34,45 +34,8 @@ pub(crate) struct Schema {
     notes: Document,
 }
 
-/// The largest size of the parts that the report of a failure copies from a document and from its
-/// validator, in bytes.
-const MAX_REPORT_BYTES: usize = 64 * 1024;
-
 /// The size of the fixed part of the report of one rule, in bytes.
 const REPORT_BYTES: usize = 256;
-
-/// The room for the report of one document.
-#[derive(Debug)]
-pub(crate) struct Reporter<'a> {
-    pub(crate) context: &'a EvaluationContext,
-    left: Cell<usize>,
-}
-
-impl<'a> Reporter<'a> {
-    pub(crate) const fn new(context: &'a EvaluationContext) -> Self {
-        Self {
-            context,
-            left: Cell::new(MAX_REPORT_BYTES),
-        }
-    }
-
-    /// Returns a copy of a value, or a remark if there is no room for it.
-    pub(crate) fn copy(&self, value: &Bson) -> Bson {
-        match self.take(size::memory(value)) {
-            true => value.clone(),
-            false => Bson::String("a value that is too large for this report".to_owned()),
-        }
-    }
-
-    /// Takes room for a number of bytes. Returns false if there is too little room.
-    fn take(&self, bytes: usize) -> bool {
-        let Some(left) = self.left.get().checked_sub(bytes) else {
-            return false;
-        };
-        self.left.set(left);
-        true
-    }
-}
 
 /// One keyword of a schema.
 #[derive(Clone, Debug)]
@@ -118,6 +81,10 @@ impl Schema {
             rules: Vec::new(),
             notes: Document::new(),
         };
+        if given.contains_key("type") && given.contains_key("bsonType") {
+            let text = "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'";
+            return Err(StoreError::failed_to_parse(text));
+        }
         for (keyword, value) in given {
             match keyword.as_str() {
                 "title" | "description" => {
@@ -125,7 +92,15 @@ impl Schema {
                     schema.notes.insert(keyword, value.clone());
                 }
                 "exclusiveMinimum" | "exclusiveMaximum" => {
-                    wanted(keyword, value, "bool", Bson::as_bool)?;
+                    wanted(keyword, value, "boolean", Bson::as_bool)?;
+                    let bound = keyword.trim_start_matches("exclusive").to_lowercase();
+                    if !given.contains_key(&bound) {
+                        let text = format!(
+                            "$jsonSchema keyword '{bound}' must be a present if {keyword} is \
+                             present"
+                        );
+                        return Err(StoreError::failed_to_parse(text));
+                    }
                 }
                 _ => {
                     let test = test(keyword, value, given, nesting.deeper())?;
@@ -185,7 +160,7 @@ fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer
     };
     let schemas = |value: &Bson| {
         let items = wanted(keyword, value, "array", Bson::as_array)?;
-        if items.is_empty() {
+        if items.is_empty() && keyword != "items" {
             let text = format!("$jsonSchema keyword '{keyword}' must be a non-empty array");
             return Err(StoreError::bad_value(text));
         }
@@ -207,7 +182,7 @@ fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer
     Ok(match keyword {
         "bsonType" => Test::Type(types(value)?),
         "type" => Test::Type(json_types(value)?),
-        "enum" => Test::Enum(wanted(keyword, value, "array", Bson::as_array)?.clone()),
+        "enum" => Test::Enum(alternatives(keyword, value)?),
         "required" => Test::Required(names(keyword, value)?),
         "properties" => Test::Properties(properties(keyword, value, schema)?),
         "additionalProperties" => {
@@ -225,7 +200,7 @@ fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer
         }
         "minimum" => Test::Minimum(numeric()?.clone(), is_set("exclusiveMinimum")),
         "maximum" => Test::Maximum(numeric()?.clone(), is_set("exclusiveMaximum")),
-        "multipleOf" => Test::MultipleOf(number::as_double(numeric()?).unwrap_or(1.0)),
+        "multipleOf" => Test::MultipleOf(divisor(numeric()?)?),
         "minLength" => Test::AtLeast("string", bound()?),
         "maxLength" => Test::AtMost("string", bound()?),
         "minItems" => Test::AtLeast("array", bound()?),
@@ -248,6 +223,14 @@ fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer
     })
 }
 
+fn divisor(value: &Bson) -> Answer<f64> {
+    let divisor = number::as_double(value).filter(|number| *number > 0.0);
+    divisor.ok_or_else(|| {
+        let text = "$jsonSchema keyword 'multipleOf' must have a positive value";
+        StoreError::failed_to_parse(text)
+    })
+}
+
 fn refused(keyword: &str) -> StoreError {
     if REFUSED.contains(&keyword) {
         let text =
@@ -261,14 +244,29 @@ fn refused(keyword: &str) -> StoreError {
     StoreError::failed_to_parse(reason)
 }
 
-fn names(keyword: &str, value: &Bson) -> Answer<Vec<String>> {
+/// Returns the values of an array that has at least one value, and each only once.
+fn alternatives(keyword: &str, value: &Bson) -> Answer<Vec<Bson>> {
     let items = wanted(keyword, value, "array", Bson::as_array)?;
     if items.is_empty() {
         let text = format!("$jsonSchema keyword '{keyword}' cannot be an empty array");
         return Err(StoreError::failed_to_parse(text));
     }
+    let distinct: BTreeSet<Key> = items
+        .iter()
+        .map(|item| collation::key(None, item))
+        .collect();
+    if distinct.len() < items.len() {
+        let text = format!("$jsonSchema keyword '{keyword}' array cannot contain duplicate values");
+        return Err(StoreError::failed_to_parse(text));
+    }
+    Ok(items.clone())
+}
+
+fn names(keyword: &str, value: &Bson) -> Answer<Vec<String>> {
+    let items = wanted(keyword, value, "array", Bson::as_array)?;
     let name = |item| wanted(keyword, item, "array of strings", Bson::as_str).map(str::to_owned);
-    items.iter().map(name).collect()
+    let names = items.iter().map(name).collect::<Answer<_>>()?;
+    alternatives(keyword, value).map(|_| names)
 }
 
 fn properties(
@@ -301,6 +299,9 @@ fn json_types(value: &Bson) -> Answer<Vec<&'static str>> {
         )),
     };
     match value {
+        Bson::Array(items) if items.is_empty() => Err(StoreError::failed_to_parse(
+            "$jsonSchema keyword 'type' must name at least one type",
+        )),
         Bson::Array(items) => {
             let found: Vec<_> = items.iter().map(one).collect::<Answer<_>>()?;
             Ok(found.concat())

@@ -246,6 +246,32 @@ fn malformed_filters_are_refused_with_the_servers_messages() {
 }
 
 #[test]
+fn malformed_schemas_are_refused() {
+    for (schema, code) in [
+        (doc! { "type": "string", "bsonType": "string" }, 9),
+        (doc! { "type": [] }, 9),
+        (doc! { "bsonType": [] }, 9),
+        (doc! { "enum": [] }, 9),
+        (doc! { "enum": [1, 1] }, 9),
+        (doc! { "enum": [1, "1"] }, 0),
+        (doc! { "required": [] }, 9),
+        (doc! { "required": ["a", "a"] }, 9),
+        (doc! { "required": [1] }, 14),
+        (doc! { "multipleOf": 0 }, 9),
+        (doc! { "multipleOf": -2 }, 9),
+        (doc! { "exclusiveMaximum": true }, 9),
+        (doc! { "exclusiveMinimum": true, "maximum": 5 }, 9),
+        (doc! { "exclusiveMinimum": true, "minimum": 5 }, 0),
+        (doc! { "allOf": [] }, 2),
+        (doc! { "items": [] }, 0),
+    ] {
+        let filter = doc! { "$jsonSchema": { "properties": { "a": schema } } };
+        let error = Matcher::new(&filter, Release::default()).err();
+        assert_eq!(error.map_or(0, |error| error.code), code, "{filter}");
+    }
+}
+
+#[test]
 fn elements_match_filters_that_begin_with_an_operator() {
     let schema = doc! { "required": ["b"] };
     check_table([
