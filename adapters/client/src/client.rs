@@ -286,7 +286,7 @@ impl<R: Runtime> Client<R> {
         &self,
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
     ) -> BulkWrite<'_, R> {
-        BulkWrite::new(self, models.into_iter().map(Into::into).collect())
+        BulkWrite::new(self, models)
     }
 
     /// Starts a session. Nothing is sent to a server.

@@ -125,6 +125,12 @@ impl<'a> DocumentWriter<'a> {
         Ok(self)
     }
 
+    /// Appends a document that `append` adds to the buffer as bytes. Returns what `append` returns.
+    /// If `append` fails, the bytes of the outer document are not valid.
+    pub fn appended<T>(&mut self, key: &str, append: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        append(self.key(0x03, key))
+    }
+
     /// Appends a document that `fill` writes.
     pub fn nested(&mut self, key: &str, fill: impl FnOnce(&mut DocumentWriter<'_>)) -> &mut Self {
         let buffer = self.key(0x03, key);

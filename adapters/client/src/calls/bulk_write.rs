@@ -24,7 +24,7 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 #[must_use = "a call runs when it is awaited"]
 pub struct BulkWrite<'a, R: Runtime, O = SummaryBulkWriteResult> {
     client: &'a Client<R>,
-    models: Vec<WriteModel>,
+    models: Result<crud::EncodedModels, Error>,
     is_verbose: bool,
     options: Option<Box<BulkWriteOptions>>,
     session: Option<UsedSession>,
@@ -34,10 +34,14 @@ pub struct BulkWrite<'a, R: Runtime, O = SummaryBulkWriteResult> {
 onionskin_core::bulk_write_options! { setters [R: Runtime, O] [BulkWrite<'_, R, O>] }
 
 impl<'a, R: Runtime> BulkWrite<'a, R> {
-    pub(crate) fn new(client: &'a Client<R>, models: Vec<WriteModel>) -> Self {
+    pub(crate) fn new(
+        client: &'a Client<R>,
+        models: impl IntoIterator<Item = impl Into<WriteModel>>,
+    ) -> Self {
+        let new_id = || client.shared().new_object_id();
         Self {
             client,
-            models,
+            models: crud::EncodedModels::of(models, new_id),
             is_verbose: false,
             options: None,
             session: None,
@@ -96,9 +100,7 @@ impl<R: Runtime, O> BulkWrite<'_, R, O> {
     fn prepare(self) -> Result<crud::BulkWrite<O>, Error> {
         let options = self.options.map(|options| *options).unwrap_or_default();
         let defaults = self.client.defaults().clone();
-        let new_id = || self.client.shared().new_object_id();
-        let (models, is_verbose) = (&self.models, self.is_verbose);
-        let mut program = crud::BulkWrite::new(models, is_verbose, options, defaults, new_id)?;
+        let mut program = crud::BulkWrite::new(self.models?, self.is_verbose, options, defaults);
         if let Some(session) = self.session {
             program.set_session(session.checked()?);
         }

@@ -8,7 +8,7 @@ use crate::{
     error::{BulkWriteError, ErrorKind, PartialBulkWriteResult},
     operation::{
         Abandoned, Runner, Step,
-        crud::{BulkWrite, BulkWriteOptions, InsertOneModel, Namespace, WriteModel},
+        crud::{BulkWrite, BulkWriteOptions, EncodedModels, InsertOneModel, Namespace, WriteModel},
     },
     results::VerboseBulkWriteResult,
 };
@@ -26,10 +26,10 @@ fn bulk_write(is_ordered: bool) -> Runner<BulkWrite<Verbose>> {
         let model = InsertOneModel::builder().namespace(namespace);
         WriteModel::from(model.document(doc! { "_id": id }).build())
     };
-    let models: Vec<WriteModel> = (0..3).map(model).collect();
+    let models = EncodedModels::of((0..3).map(model), ObjectId::new);
     let options = BulkWriteOptions::builder().ordered(is_ordered).build();
-    let program = BulkWrite::new(&models, true, options, Arc::default(), ObjectId::new);
-    Runner::new(program.expect("valid models"))
+    let models = models.expect("valid models");
+    Runner::new(BulkWrite::new(models, true, options, Arc::default()))
 }
 
 /// Returns the result after this reply to the first command.

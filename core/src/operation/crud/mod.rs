@@ -22,7 +22,7 @@ mod write;
 pub use aggregate::{aggregate, aggregate_database};
 pub use bulk::{
     BulkWrite, CollectionBulkWrite, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel,
-    DeleteOneModelBuilder, InsertOneModel, InsertOneModelBuilder, ReplaceOneModel,
+    DeleteOneModelBuilder, EncodedModels, InsertOneModel, InsertOneModelBuilder, ReplaceOneModel,
     ReplaceOneModelBuilder, UpdateManyModel, UpdateManyModelBuilder, UpdateOneModel,
     UpdateOneModelBuilder, WriteModel,
 };

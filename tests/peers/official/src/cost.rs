@@ -63,24 +63,7 @@ async fn once(client: &Client, kind: &str) -> Result<()> {
             let inserted = client.database("cost").collection::<Document>("inserted");
             inserted.insert_one(doc! { "x": 1 }).await?;
         }
-        "insert-many" => {
-            let inserted = client.database("cost").collection::<Document>("inserted");
-            let all = (0..MANY_DOCUMENTS).map(|x| doc! { "x": x });
-            let result = inserted.insert_many(all).await?;
-            assert_eq!(result.inserted_ids.len(), MANY_DOCUMENTS as usize);
-        }
-        "bulk-write" => {
-            let inserted = client.database("cost").collection::<Document>("inserted");
-            let namespace = inserted.namespace();
-            let models = (0..MANY_DOCUMENTS).map(|x| {
-                InsertOneModel::builder()
-                    .namespace(namespace.clone())
-                    .document(doc! { "x": x })
-                    .build()
-            });
-            let result = client.bulk_write(models).await?;
-            assert_eq!(result.inserted_count, i64::from(MANY_DOCUMENTS));
-        }
+        "insert-many" | "bulk-write" => insert_many(client, kind).await?,
         "transaction" => {
             let inserted = client.database("cost").collection::<Document>("inserted");
             let mut session = client.start_session().await?;
@@ -113,6 +96,27 @@ async fn once(client: &Client, kind: &str) -> Result<()> {
         }
         other => return Err(format!("no such kind: {other}").into()),
     }
+    Ok(())
+}
+
+/// Inserts many documents by one call.
+async fn insert_many(client: &Client, kind: &str) -> Result<()> {
+    let inserted = client.database("cost").collection::<Document>("inserted");
+    let documents = (0..MANY_DOCUMENTS).map(|x| doc! { "x": x });
+    if kind == "insert-many" {
+        let result = inserted.insert_many(documents).await?;
+        assert_eq!(result.inserted_ids.len(), MANY_DOCUMENTS as usize);
+        return Ok(());
+    }
+    let namespace = inserted.namespace();
+    let models = documents.map(|document| {
+        InsertOneModel::builder()
+            .namespace(namespace.clone())
+            .document(document)
+            .build()
+    });
+    let result = client.bulk_write(models).await?;
+    assert_eq!(result.inserted_count, i64::from(MANY_DOCUMENTS));
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 //! require.
 
 mod collection;
+mod encoded;
 mod models;
 mod results;
 mod statements;
 
 pub use collection::CollectionBulkWrite;
+pub use encoded::EncodedModels;
 pub use models::{
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, InsertOneModel,
     InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
@@ -28,10 +30,10 @@ use crate::{
     results::VerboseBulkWriteResult,
     session::SessionId,
 };
-use bson::{Bson, RawDocument, oid::ObjectId};
-use models::{Encoded, Kind};
+use bson::{Bson, RawDocument};
+use models::Kind;
 use results::{Counts, FirstResults};
-use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 /// The program of `bulk_write`. Each command sends as many operations as `maxWriteBatchSize` and
 /// `maxMessageSizeBytes` of its server allow, and the namespaces of these operations. The results
@@ -56,7 +58,7 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 pub struct BulkWrite<O> {
     operations: OperationList,
     kinds: Vec<Kind>,
-    ids: BTreeMap<usize, Bson>,
+    ids: Vec<(usize, Bson)>,
     is_verbose: bool,
     options: BulkWriteOptions,
     defaults: Arc<Defaults>,
@@ -101,25 +103,17 @@ impl<O> fmt::Debug for BulkWrite<O> {
 impl<O> BulkWrite<O> {
     /// Returns a program for these operations. `is_verbose` asks the server for the result of each.
     ///
-    /// Fails without an operation, for an operation that cannot be encoded or is not valid, and for
-    /// an unacknowledged write concern if the operations are ordered or the results are asked for
-    /// (Bulk Write Specification, *Unacknowledged results*).
+    /// The bulk write fails for an unacknowledged write concern if the operations are ordered or
+    /// the results are asked for (Bulk Write Specification, *Unacknowledged results*).
+    #[must_use]
     pub fn new(
-        models: &[WriteModel],
+        encoded: EncodedModels,
         is_verbose: bool,
         options: BulkWriteOptions,
         defaults: Arc<Defaults>,
-        mut new_id: impl FnMut() -> ObjectId,
-    ) -> Result<Self, Error> {
-        if models.is_empty() {
-            return Err(Error::argument("there is no operation in the bulk write"));
-        }
-        let mut encoded = Encoded::default();
-        for model in models {
-            encoded.add(model, &mut new_id)?;
-        }
+    ) -> Self {
         let operations = OperationList::new(encoded.operations);
-        Ok(Self {
+        Self {
             upserted: Upserted::of_statements(
                 operations.size_bytes() + document_size(options.let_vars.as_ref()),
             ),
@@ -144,7 +138,7 @@ impl<O> BulkWrite<O> {
             merged: MergedBytes::default(),
             has_success: false,
             output: PhantomData,
-        })
+        }
     }
 
     /// Makes all commands run in a session that the application has started.

@@ -1,9 +1,8 @@
 //! The operations of bulk writes (Bulk Write Specification, *Write Models*).
 
-use super::super::{Namespace, UpdateModifications, check_name, encode_insert};
-use crate::{bson::DocumentWriter, error::Error, operation::Operations, options::OptionValue};
-use bson::{Array, Bson, Document, oid::ObjectId};
-use std::collections::BTreeMap;
+use super::super::{Namespace, UpdateModifications};
+use crate::{bson::DocumentWriter, error::Error, options::OptionValue};
+use bson::{Array, Bson, Document};
 
 /// Declares models: a struct, its builder and its variant of [`WriteModel`]. The first fields have
 /// to be set; those after the semicolon are options.
@@ -56,20 +55,24 @@ macro_rules! models {
             #[doc = concat!("A builder of [`", stringify!($name), "`].")]
             #[derive(Clone, Debug, Default)]
             #[must_use = "a builder does nothing before `build`"]
-            pub struct $builder($name);
+            pub struct $builder {
+                namespace: Option<Namespace>,
+                $($field: Option<$type>,)*
+                $($option: Option<$option_type>,)*
+            }
 
             impl $builder {
                 /// Sets the collection. The bulk write of a client fails without one. That of a
                 /// collection needs none.
                 pub fn namespace(mut self, value: impl Into<Namespace>) -> Self {
-                    self.0.namespace = value.into();
+                    self.namespace = Some(value.into());
                     self
                 }
 
                 $(
                     $(#[$doc])*
                     pub fn $field(mut self, value: impl Into<$type>) -> Self {
-                        self.0.$field = value.into();
+                        self.$field = Some(value.into());
                         self
                     }
                 )*
@@ -77,7 +80,7 @@ macro_rules! models {
                 $(
                     $(#[$option_doc])*
                     pub fn $option(mut self, value: impl Into<Option<$option_type>>) -> Self {
-                        self.0.$option = value.into();
+                        self.$option = value.into();
                         self
                     }
                 )*
@@ -85,7 +88,11 @@ macro_rules! models {
                 /// Returns the operation.
                 #[must_use]
                 pub fn build(self) -> $name {
-                    self.0
+                    $name {
+                        namespace: self.namespace.unwrap_or_default(),
+                        $($field: self.$field.unwrap_or_default(),)*
+                        $($option: self.$option,)*
+                    }
                 }
             }
 
@@ -246,95 +253,6 @@ pub(super) enum Kind {
     Delete,
 }
 
-/// The encoded operations of a bulk write.
-#[derive(Default)]
-pub(super) struct Encoded {
-    pub(super) operations: Operations,
-    pub(super) kinds: Vec<Kind>,
-    /// The `_id` of each inserted document, by the index of its operation.
-    pub(super) ids: BTreeMap<usize, Bson>,
-    /// The place of each namespace that was used.
-    places: BTreeMap<Namespace, u32>,
-}
-
-impl Encoded {
-    /// Adds an operation. Fails for an invalid namespace, an update without operators, a
-    /// replacement with operators, and a document that cannot be encoded.
-    pub(super) fn add(
-        &mut self,
-        model: &WriteModel,
-        new_id: impl FnOnce() -> ObjectId,
-    ) -> Result<(), Error> {
-        let place = self.place(model.namespace())?;
-        let index = self.kinds.len();
-        let mut id = None;
-        let start = self.operations.bytes.len();
-        let mut writer = DocumentWriter::begin(&mut self.operations.bytes);
-        let at = i32::try_from(place).unwrap_or(i32::MAX);
-        let (key, kind) = match model.kind() {
-            kind @ Kind::Insert => ("insert", kind),
-            kind @ Kind::Update => ("update", kind),
-            kind @ Kind::Delete => ("delete", kind),
-        };
-        writer.i32(key, at);
-        let written = match model {
-            WriteModel::InsertOne(model) => {
-                insert(&mut writer, model, new_id).map(|made| id = Some(made))
-            }
-            WriteModel::UpdateOne(model) => model.write(&mut writer, &OPERATION),
-            WriteModel::UpdateMany(model) => model.write(&mut writer, &OPERATION),
-            WriteModel::ReplaceOne(model) => model.write(&mut writer, &OPERATION),
-            WriteModel::DeleteOne(model) => model.write(&mut writer, &OPERATION),
-            WriteModel::DeleteMany(model) => model.write(&mut writer, &OPERATION),
-        };
-        match written {
-            Ok(()) => {
-                writer.end();
-                self.kinds.push(kind);
-                self.operations.places.push(place);
-                self.ids.extend(id.map(|id| (index, id)));
-                if model.is_multi() {
-                    self.operations.multi.push(start);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.operations.bytes.truncate(start);
-                Err(error)
-            }
-        }
-    }
-
-    fn place(&mut self, namespace: &Namespace) -> Result<u32, Error> {
-        if let Some(&place) = self.places.get(namespace) {
-            return Ok(place);
-        }
-        check_name("database", &namespace.db)?;
-        check_name("collection", &namespace.coll)?;
-        let place = u32::try_from(self.operations.namespaces.len()).unwrap_or(u32::MAX);
-        let mut bytes = Vec::new();
-        let mut writer = DocumentWriter::begin(&mut bytes);
-        writer.str("ns", &namespace.to_string());
-        writer.end();
-        self.operations.namespaces.push(bytes);
-        self.places.insert(namespace.clone(), place);
-        Ok(place)
-    }
-}
-
-fn insert(
-    writer: &mut DocumentWriter<'_>,
-    model: &InsertOneModel,
-    new_id: impl FnOnce() -> ObjectId,
-) -> Result<Bson, Error> {
-    let mut bytes = Vec::new();
-    let id = encode_insert(&model.document, &mut bytes, new_id)?;
-    let document = bson::RawDocument::from_bytes(&bytes);
-    let document = document.map_err(|error| Error::argument(error.to_string()))?;
-    writer.document("document", document);
-    Ok(id)
-}
-
 /// The form in which a command has its operations.
 pub(super) struct Form {
     filter: &'static str,
@@ -344,7 +262,7 @@ pub(super) struct Form {
 }
 
 /// The form of the command `bulkWrite`.
-const OPERATION: Form = Form {
+pub(super) const OPERATION: Form = Form {
     filter: "filter",
     update: "updateMods",
     has_limit: false,

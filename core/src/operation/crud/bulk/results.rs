@@ -100,7 +100,8 @@ impl<O> BulkWrite<O> {
         let results = &mut self.result;
         match self.kinds.get(index) {
             Some(Kind::Insert) => {
-                let id = self.ids.get(&index).cloned().unwrap_or(Bson::Null);
+                let place = self.ids.binary_search_by_key(&index, |(index, _)| *index);
+                let id = place.map_or(Bson::Null, |place| self.ids[place].1.clone());
                 results
                     .insert_results
                     .insert(index, InsertOneResult::new(id));
