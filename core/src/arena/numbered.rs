@@ -3,9 +3,12 @@
 use super::{Arena, NONE, Slot};
 use std::ops::{Deref, DerefMut};
 
-/// A prime near 2^64 divided by the golden ratio. The upper bits of its products with ids that
-/// follow each other, or that have equal distances, are distributed evenly.
+/// An odd number near 2^64 divided by the golden ratio. The upper bits of its products with ids
+/// that have equal distances are distributed evenly.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The number of slots from which on the memory of an empty arena is freed.
+const FREED_SLOTS: usize = 1024;
 
 /// An [`Arena`] that finds a value by its id, in constant time on average if the ids are numbers
 /// that the client gives out. No two values have the same id.
@@ -63,6 +66,10 @@ impl<T> Numbered<T> {
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let chain = self.chain(self.values.id(slot));
         let value = self.values.remove(slot)?;
+        if self.is_empty() && self.next.len() >= FREED_SLOTS {
+            *self = Self::new();
+            return Some(value);
+        }
         let after = self.next[slot.0 as usize];
         let mut before = self.heads[chain];
         if before == slot.0 {
@@ -94,8 +101,9 @@ impl<T> Numbered<T> {
     /// Returns the index of the chain of an id.
     #[inline]
     const fn chain(&self, id: u64) -> usize {
-        let mixed = (id.wrapping_mul(SPREAD) >> 32) as usize;
-        mixed & self.heads.len().wrapping_sub(1)
+        // The number of chains is 2^bits.
+        let bits = self.heads.len().trailing_zeros();
+        id.wrapping_mul(SPREAD).unbounded_shr(64 - bits) as usize
     }
 }
 
@@ -122,8 +130,22 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
+    fn an_arena_that_is_empty_again_has_no_memory() {
+        let mut values = Numbered::new();
+        for round in 0..3 {
+            let slots: Vec<Slot> = (0..5000)
+                .map(|n| values.insert(round * 5000 + n, n))
+                .collect();
+            for (n, slot) in (0..).zip(slots) {
+                assert_eq!(values.remove(slot), Some(n));
+            }
+            assert_eq!((values.heads.capacity(), values.next.capacity()), (0, 0));
+        }
+    }
+
+    #[test]
     fn the_chains_of_ids_with_equal_distances_are_short() {
-        for distance in [1, 2, 16, 1000, 1024, 1 << 20, 1 << 32] {
+        for distance in [1, 2, 16, 1000, 1024, 1 << 20, 1 << 32, 1 << 40] {
             let mut values = Numbered::new();
             for n in 0..4096 {
                 values.insert(n * distance, ());
