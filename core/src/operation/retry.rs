@@ -96,7 +96,8 @@ pub(crate) enum AfterFailure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedAttempt<'a> {
     /// The connection of the attempt, on which part of the request may have been sent; `None` if
-    /// the check-out failed or the operation could not run on the connection.
+    /// the check-out failed, if the operation could not run on the connection, and if the server
+    /// has refused the command because the connection was not authenticated.
     pub(crate) facts: Option<&'a ConnectionFacts>,
     /// The current type of the topology.
     pub(crate) topology_type: TopologyType,

@@ -136,12 +136,10 @@ impl Client {
                 // The pool interrupted the connection. Nothing of the operation has taken effect,
                 // so it begins another attempt (CMAP-94).
                 End::NotBegun
-            } else if error.is_connection_failure() || sdam::is_state_change(&error) {
+            } else {
                 // The server has refused the command, so this attempt had no effect, like one
                 // without a connection.
                 End::Failed(error, None)
-            } else {
-                End::Final(error)
             };
             let next = self.end_attempt(now, operation, end);
             self.store_progress(id, next);

@@ -363,24 +363,29 @@ fn a_connection_that_is_lost_during_authentication_again_is_a_retryable_error() 
 }
 
 #[test]
-fn a_login_that_breaks_in_a_retry_does_not_hide_how_the_write_ended_before() {
-    let (mut scene, _) = with_token("");
-    let started = scene.client.start(scene.now, insert());
-    let exchange = scene.exchange_of(started);
-    let interrupted = rawdoc! {
-        "ok": 0, "code": 11600, "errmsg": "interrupted", "errorLabels": ["RetryableWriteError"],
-    };
-    let waiting = scene.reply_and_continue(exchange, &interrupted);
-    scene.wait(Duration::from_secs(1));
-    let exchange = scene.exchange_of(waiting);
-    let socket = exchange.socket();
-    scene.replies = [None].into();
-    let waiting = scene.reply_and_continue(exchange, &required());
-    scene.answer(token("t2"));
-    let lost = Error::network(NetworkFault::Reset, "reset");
-    scene.client.handle_failed(scene.now, socket, lost);
-    harness::drain(&mut scene);
-    assert_eq!(scene.error_of(id_of(&waiting)).code(), Some(11600));
+fn a_login_that_fails_in_a_retry_does_not_hide_how_the_write_ended_before() {
+    for is_refused in [false, true] {
+        let (mut scene, _) = with_token("");
+        let started = scene.client.start(scene.now, insert());
+        let exchange = scene.exchange_of(started);
+        let interrupted = rawdoc! {
+            "ok": 0, "code": 11600, "errmsg": "interrupted", "errorLabels": ["RetryableWriteError"],
+        };
+        let waiting = scene.reply_and_continue(exchange, &interrupted);
+        scene.wait(Duration::from_secs(1));
+        let exchange = scene.exchange_of(waiting);
+        let socket = exchange.socket();
+        scene.replies = [is_refused.then(refused)].into();
+        let waiting = scene.reply_and_continue(exchange, &required());
+        scene.answer(token("t2"));
+        if !is_refused {
+            let lost = Error::network(NetworkFault::Reset, "reset");
+            scene.client.handle_failed(scene.now, socket, lost);
+            harness::drain(&mut scene);
+        }
+        let error = scene.error_of(id_of(&waiting));
+        assert_eq!(error.code(), Some(11600), "refused: {is_refused}: {error}");
+    }
 }
 
 #[test]
