@@ -154,7 +154,7 @@ fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
     );
     let said = text(&replayed.stdout);
     assert!(
-        said.ends_with("seed 5, core: the run is the recorded one\n"),
+        said.contains("seed 5, core: the run is the recorded one, and failed (Liveness"),
         "{said}"
     );
     let stopped = replay(&[recording, "--to", "50ms"]);
@@ -165,6 +165,8 @@ fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
     );
     let stepped = replay(&[recording, "--step"]);
     assert_eq!(stepped.status.code(), Some(0), "without commands it ends");
+    let found = replay(&[recording, "--find", "in no step"]);
+    assert_eq!(found.status.code(), Some(1), "{}", text(&found.stdout));
     assert_eq!(replay(&[recording, "--to", "5 h"]).status.code(), Some(2));
     assert_eq!(
         replay(&[recording, "--to", "5s", "--step"]).status.code(),
@@ -173,7 +175,7 @@ fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
     let wrong = replay(&[scenario]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
-        text(&wrong.stderr).contains("no recording"),
+        text(&wrong.stderr).contains("not a recording"),
         "{}",
         text(&wrong.stderr)
     );

@@ -6,7 +6,7 @@
 //! trace.
 
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
-use onionskin_worlds::world::{Scenario, Step, Watcher, Way};
+use onionskin_worlds::world::{Scenario, Step, Watcher, Way, check_setup};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs::File,
@@ -18,10 +18,11 @@ use std::{
 /// The format of recordings that this version writes, and the only one that it reads.
 const FORMAT: u32 = 1;
 
-/// The largest size of a line that is read, in bytes.
-const MAX_LINE_BYTES: u64 = 1024 * 1024;
+/// The largest size of a line, in bytes. A heading has a scenario of up to 1 MiB, of which JSON can
+/// write each byte with six.
+const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The begin of a recording: the run that it is about.
+/// The beginning of a recording: the run that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heading {
@@ -57,12 +58,17 @@ impl Heading {
     ///
     /// # Errors
     ///
-    /// A description of what this version does not know.
+    /// A description of a part that this version does not know, or of why the run cannot begin.
     pub fn run(&self) -> Result<(Scenario, Way), String> {
         let ways = [Way::Core, Way::Runtime];
         let way = ways.into_iter().find(|way| way.to_string() == self.way);
-        let way = way.ok_or_else(|| format!("`{}` is no way of driving clients", self.way))?;
-        Ok((super::scenarios::parse(&self.definition)?, way))
+        let way = way.ok_or_else(|| format!("the way `{}` is unknown", self.way))?;
+        let scenario = super::scenarios::parse(&self.definition);
+        let scenario = scenario.map_err(|reason| format!("the scenario in it: {reason}"))?;
+        match check_setup(self.seed, way, &scenario.options(self.seed)) {
+            Ok(()) => Ok((scenario, way)),
+            Err(failure) => Err(format!("the scenario in it: {}", failure.message)),
+        }
     }
 }
 
@@ -72,6 +78,8 @@ impl Heading {
 pub struct Ending {
     /// The failure of the run; `None` if it succeeded.
     pub failure: Option<String>,
+    /// The SHA-256 digest of the trace, as hexadecimal digits; `None` if the run panicked.
+    pub digest: Option<String>,
 }
 
 /// Writes a recording while a run goes on.
@@ -111,7 +119,10 @@ impl Watcher for Writer {
     fn look(&mut self, step: &Step<'_>) -> ControlFlow<()> {
         for line in step.lines.lines() {
             if self.failed.is_none() {
-                self.failed = writeln!(self.out, " {line}").err();
+                self.failed = match line.len() as u64 + 2 > MAX_LINE_BYTES {
+                    true => Some(wrong("a line of the trace is too long for a recording")),
+                    false => writeln!(self.out, " {line}").err(),
+                };
             }
         }
         ControlFlow::Continue(())
@@ -161,30 +172,36 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is cut off.
+    /// The file cannot be read, is cut off or damaged, or does not end after its last line.
     pub fn next_line(&mut self) -> io::Result<Line> {
         let line = self.read()?;
-        match line.strip_prefix(' ') {
-            Some(text) => Ok(Line::Trace(text.to_owned())),
-            None => parse(&line).map(Line::End),
+        if let Some(text) = line.strip_prefix(' ') {
+            return Ok(Line::Trace(text.to_owned()));
         }
+        let ending = parse(&line)?;
+        match self.lines.fill_buf().map_err(unreadable)?.is_empty() {
+            true => Ok(Line::End(ending)),
+            false => Err(wrong("something follows the end of the recording")),
+        }
+    }
+
+    /// Reads the rest of the file, which shows whether the file is damaged.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is cut off or damaged.
+    pub fn check_rest(mut self) -> io::Result<()> {
+        io::copy(&mut self.lines, &mut io::sink()).map_err(unreadable)?;
+        Ok(())
     }
 
     fn read(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         let mut limited = self.lines.by_ref().take(MAX_LINE_BYTES);
-        limited
-            .read_until(b'\n', &mut line)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => wrong("the recording is cut off"),
-                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-                    wrong(&format!("this is no recording: {error}"))
-                }
-                _ => error,
-            })?;
+        limited.read_until(b'\n', &mut line).map_err(unreadable)?;
         match line.pop() {
             Some(b'\n') => {
-                String::from_utf8(line).map_err(|_| wrong("the recording has bytes of no text"))
+                String::from_utf8(line).map_err(|_| wrong("the recording is not valid UTF-8"))
             }
             None => Err(wrong("the recording is cut off")),
             Some(_) => Err(wrong("the recording is cut off, or a line is too long")),
@@ -193,7 +210,18 @@ impl Reader {
 }
 
 fn parse<T: DeserializeOwned>(line: &str) -> io::Result<T> {
-    serde_json::from_str(line).map_err(|error| wrong(&format!("this is no recording: {error}")))
+    serde_json::from_str(line).map_err(|error| wrong(&format!("not a recording: {error}")))
+}
+
+/// Returns the error of a recording that cannot be decompressed, or the error of its file.
+fn unreadable(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => wrong("the recording is cut off"),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            wrong(&format!("not a recording, or a damaged one: {error}"))
+        }
+        _ => error,
+    }
 }
 
 fn wrong(text: &str) -> io::Error {
@@ -204,10 +232,11 @@ fn wrong(text: &str) -> io::Error {
 mod tests {
     use super::*;
     use crate::simulate::{
-        replay::{Goal, Outcome, Replay, ending},
+        replay::{Goal, Outcome, Replay, Trouble, ending, time},
         run_with, scenarios,
     };
-    use std::{fs, io::Read, path::PathBuf};
+    use onionskin_core::time::Instant;
+    use std::{fs, io::Read, path::PathBuf, time::Duration};
 
     /// A file that is removed at the end of a test.
     struct Temporary(PathBuf);
@@ -247,7 +276,16 @@ mod tests {
         }
 
         /// Replays the recording. Returns the outcome and what was printed.
-        fn replay(&self, goal: Goal, commands: Option<&str>) -> (io::Result<Outcome>, String) {
+        fn replay(&self, goal: Goal, commands: Option<&str>) -> (Outcome, String) {
+            let (outcome, printed) = self.try_replay(goal, commands);
+            (outcome.expect("it can be replayed"), printed)
+        }
+
+        fn try_replay(
+            &self,
+            goal: Goal,
+            commands: Option<&str>,
+        ) -> (Result<Outcome, Trouble>, String) {
             let (reader, heading) = Reader::open(&self.0).expect("a recording");
             let (scenario, way) = heading.run().expect("known");
             let mut commands = commands.map(str::as_bytes);
@@ -274,7 +312,15 @@ mod tests {
             let (_, heading) = Reader::open(&file.0).expect("a recording");
             assert_eq!(heading.run(), Ok((scenario, way)));
             let (outcome, printed) = file.replay(Goal::End, None);
-            assert_eq!((outcome.ok(), &*printed), (Some(Outcome::Same), ""));
+            assert_eq!(outcome, Outcome::Same("succeeded".to_owned()));
+            assert_eq!(printed, "");
+            // The first lines are those of the client that is being made.
+            assert!(
+                file.text()
+                    .lines()
+                    .nth(1)
+                    .is_some_and(|line| line.contains("opening"))
+            );
         }
     }
 
@@ -287,7 +333,7 @@ mod tests {
         let changed = ended[60].replace("0", "9") + "!";
         file.rewrite(&text.replacen(ended[60], &changed, 1));
         let (outcome, _) = file.replay(Goal::End, None);
-        let Ok(Outcome::Different(how)) = outcome else {
+        let Outcome::Different(how) = outcome else {
             panic!("{outcome:?}");
         };
         assert!(how.starts_with("line 60 differs"), "{how}");
@@ -308,7 +354,7 @@ mod tests {
         ] {
             file.rewrite(&recorded);
             let (outcome, _) = file.replay(Goal::End, None);
-            let Ok(Outcome::Different(how)) = outcome else {
+            let Outcome::Different(how) = outcome else {
                 panic!("{outcome:?}");
             };
             assert!(how.contains(wanted), "{how}");
@@ -321,7 +367,7 @@ mod tests {
         file.record(7, Way::Core);
         let goal = Goal::Text("is ReplicaSetWithPrimary".to_owned());
         let (outcome, printed) = file.replay(goal, None);
-        assert_eq!(outcome.ok(), Some(Outcome::Stopped));
+        assert_eq!(outcome, Outcome::Stopped);
         for part in [
             "is ReplicaSetWithPrimary",
             "server 0: ",
@@ -332,9 +378,9 @@ mod tests {
         }
         let commands = "n 2\nn x\nt 5 h\nt 300ms\ns server\nb check started\nc\n?\nq\n";
         let (outcome, printed) = file.replay(Goal::Steps(1), Some(commands));
-        assert_eq!(outcome.ok(), Some(Outcome::Stopped));
+        assert_eq!(outcome, Outcome::Stopped);
         for part in [
-            "`x` is no number",
+            "`x` is not a number",
             "`5 h` is no length of time",
             "server 2: ",
             "s [TEXT]",
@@ -347,9 +393,20 @@ mod tests {
         );
         // The end of the commands ends the replay.
         let (outcome, _) = file.replay(Goal::Steps(1), Some("n\n"));
-        assert_eq!(outcome.ok(), Some(Outcome::Stopped));
+        assert_eq!(outcome, Outcome::Stopped);
         let (outcome, _) = file.replay(Goal::Steps(1), Some("c\n"));
-        assert_eq!(outcome.ok(), Some(Outcome::Same));
+        assert_eq!(outcome, Outcome::Stopped, "it asks at the end");
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        let at = |nanos| Ok(Instant::ZERO + Duration::from_nanos(nanos));
+        assert_eq!(time("48.001180s"), at(48_001_180_000));
+        assert_eq!(time("1.5s"), at(1_500_000_000));
+        assert_eq!(time("1500ms"), at(1_500_000_000));
+        for wrong in ["1.5", "1.x5s", "-1.5s", "1.0000000001s", "s", ".s", "5 h"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -359,12 +416,26 @@ mod tests {
         let text = file.text();
         let bytes = fs::read(&file.0).expect("a file");
         fs::write(&file.0, &bytes[..bytes.len() / 2]).expect("written");
-        let (outcome, _) = file.replay(Goal::End, None);
-        let error = outcome.expect_err("it is cut off");
+        let (outcome, _) = file.try_replay(Goal::End, None);
+        let Err(Trouble::Recording(error)) = outcome else {
+            panic!("{outcome:?}");
+        };
         assert!(error.to_string().contains("cut off"), "{error}");
+        // A damage that the checksum shows is no difference of the driver.
+        let (middle, last) = (bytes.len() / 2, bytes.len() - 6);
+        for damage in [last, middle] {
+            let mut damaged = bytes.clone();
+            damaged[damage] ^= 1;
+            fs::write(&file.0, damaged).expect("written");
+            let (outcome, _) = file.try_replay(Goal::End, None);
+            assert!(matches!(outcome, Err(Trouble::Recording(_))), "{outcome:?}");
+        }
+        file.rewrite(&(text.clone() + " more\n"));
+        let (outcome, _) = file.try_replay(Goal::End, None);
+        assert!(matches!(outcome, Err(Trouble::Recording(_))), "{outcome:?}");
         fs::write(&file.0, "This text is not compressed.").expect("written");
         let error = Reader::open(&file.0).expect_err("it is no recording");
-        assert!(error.to_string().contains("no recording"), "{error}");
+        assert!(error.to_string().contains("not a recording"), "{error}");
         file.rewrite(&text.replacen("\"format\":1", "\"format\":2", 1));
         let error = Reader::open(&file.0).expect_err("the format is new");
         assert!(error.to_string().contains("format 2"), "{error}");

@@ -1,12 +1,13 @@
 //! Replays of recorded runs: step by step, and compared with the recording.
 
 use super::recording::{Ending, Line, Reader};
-use onionskin_core::time::Instant;
+use onionskin_core::{text::printable, time::Instant};
 use onionskin_worlds::world::{Report, Span, Step, Watcher};
 use std::{
     collections::VecDeque,
     io::{self, BufRead, Write},
     ops::ControlFlow,
+    time::Duration,
 };
 
 /// The number of lines that are shown before a stop or a difference.
@@ -15,35 +16,47 @@ const SHOWN_LINES: usize = 20;
 /// The text about the commands of a session.
 const HELP: &str = "\
 n [NUMBER]  go on by this number of steps (default 1); so does an empty line
-t TIME      go on to this virtual time, such as 1500ms
-b TEXT      stop from now on at each step that has this text in a line
+t TIME      go on to the first step at this virtual time or later, such as 1500ms or 1.5s
+b [TEXT]    stop from now on at each step that has this text in a line; without a text, list the
+            texts
+d           stop at none of these texts any more
 c           go on to the next stop, or to the end
-s [TEXT]    print the state: servers and clients, or the parts whose headings have this text
+s [TEXT]    print the state, or the parts of it with this text
+h           print the commands
 q           end
 ";
 
-/// Where a replay goes on to.
+/// Where a replay stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The end of the run.
+    /// At the end of the run. Only a session stops there.
     End,
-    /// The first step at this virtual time or later.
+    /// At the first step at this virtual time or later.
     Time(Instant),
-    /// The next step with this text in one of its lines.
+    /// At the next step with this text in one of its lines.
     Text(String),
-    /// This number of steps.
+    /// After this number of steps.
     Steps(u64),
 }
 
 /// How a replay ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The run was the recorded one, to its end.
-    Same,
-    /// The user ended the replay, or its goal was reached. Nothing was different until then.
+    /// The run was the recorded one, to its end, which the text describes.
+    Same(String),
+    /// The replay was ended before the end of the run. Nothing was different until then.
     Stopped,
     /// The run differs from the recorded one. The text says how.
     Different(String),
+}
+
+/// The reason why a replay cannot go on.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The recording cannot be read.
+    Recording(io::Error),
+    /// The commands cannot be read, or nothing can be printed.
+    Console(io::Error),
 }
 
 /// A replay. Without commands it ends at its goal, where it prints the last lines and the state.
@@ -55,14 +68,16 @@ pub struct Replay<'a> {
     /// The commands of the user; `None` without a session.
     commands: Option<&'a mut dyn BufRead>,
     out: &'a mut dyn Write,
+    /// The last lines before the current step.
     last: VecDeque<String>,
     lines: u64,
     outcome: Option<Outcome>,
-    failed: Option<io::Error>,
+    trouble: Option<Trouble>,
 }
 
 impl<'a> Replay<'a> {
-    /// Returns a replay of a recording. With `commands`, it stops at once and asks for commands.
+    /// Returns a replay of a recording. With `commands`, it asks for commands at its goal, at
+    /// breakpoints and at the end of the run.
     pub fn new(
         recorded: Reader,
         goal: Goal,
@@ -78,7 +93,7 @@ impl<'a> Replay<'a> {
             last: VecDeque::new(),
             lines: 0,
             outcome: None,
-            failed: None,
+            trouble: None,
         }
     }
 
@@ -87,56 +102,85 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// The recording could not be read, or nothing could be printed.
-    pub fn finish(mut self, run: Option<Result<Report, String>>) -> io::Result<Outcome> {
-        if let Some(error) = self.failed {
-            return Err(error);
+    /// The replay could not go on.
+    pub fn finish(mut self, run: Option<Result<Report, String>>) -> Result<Outcome, Trouble> {
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
         }
-        if let Some(outcome) = self.outcome {
-            return Ok(outcome);
-        }
-        let Some(run) = run else {
-            return Ok(Outcome::Stopped);
+        let outcome = match (self.outcome.take(), run) {
+            (Some(outcome), _) => outcome,
+            (None, None) => Outcome::Stopped,
+            (None, Some(run)) => self.compare_ends(&ending(&run))?,
         };
-        let ending = ending(&run);
-        Ok(match self.recorded.next_line()? {
-            Line::End(recorded) if recorded == ending => Outcome::Same,
-            Line::End(recorded) => Outcome::Different(format!(
-                "after {} equal lines, the recorded run {}, and this one {}",
-                self.lines,
-                text(&recorded),
-                text(&ending),
-            )),
-            Line::Trace(line) => Outcome::Different(format!(
-                "after {} equal lines, this run {}, and the recorded one goes on:\n{line}",
-                self.lines,
-                text(&ending),
-            )),
-        })
+        if let Outcome::Different(_) = outcome {
+            // The difference may be a damage of the file.
+            self.recorded.check_rest().map_err(Trouble::Recording)?;
+        }
+        Ok(outcome)
     }
 
-    fn step(&mut self, step: &Step<'_>) -> io::Result<ControlFlow<()>> {
+    fn compare_ends(&mut self, ending: &Ending) -> Result<Outcome, Trouble> {
+        let lines = self.lines;
+        Ok(
+            match self.recorded.next_line().map_err(Trouble::Recording)? {
+                Line::End(recorded) if recorded == *ending => Outcome::Same(text(ending)),
+                Line::End(recorded) if recorded.failure == ending.failure => Outcome::Different(
+                    "the digest of the trace differs, although its lines are equal".to_owned(),
+                ),
+                Line::End(recorded) => Outcome::Different(format!(
+                    "after {lines} equal lines, the recorded run {}, and this one {}",
+                    text(&recorded),
+                    text(ending),
+                )),
+                Line::Trace(line) => Outcome::Different(format!(
+                    "after {lines} equal lines, this run {}, and the recorded one goes on:\n- {}",
+                    text(ending),
+                    printable(&line),
+                )),
+            },
+        )
+    }
+
+    fn step(&mut self, step: &Step<'_>) -> Result<ControlFlow<()>, Trouble> {
         for line in step.lines.lines() {
-            let recorded = self.recorded.next_line()?;
+            let recorded = self.recorded.next_line().map_err(Trouble::Recording)?;
             if recorded != Line::Trace(line.to_owned()) {
                 self.outcome = Some(Outcome::Different(self.difference(&recorded, line)));
                 return Ok(ControlFlow::Break(()));
             }
             self.lines += 1;
-            self.last.truncate(SHOWN_LINES);
-            self.last.push_front(line.to_owned());
+            self.keep(line);
         }
-        if !self.is_reached(step) {
-            return Ok(ControlFlow::Continue(()));
+        let flow = match (self.is_reached(step), self.commands.is_some()) {
+            (true, true) => self.ask(step),
+            (_, true) if step.is_last => self.ask(step),
+            (true, false) => self.show(step),
+            (false, false) if step.is_last && self.goal != Goal::End => {
+                self.goal = Goal::End;
+                self.show(step).map(|_| {
+                    self.outcome = None;
+                    ControlFlow::Continue(())
+                })
+            }
+            (false, _) => Ok(ControlFlow::Continue(())),
+        };
+        flow.map_err(Trouble::Console)
+    }
+
+    fn keep(&mut self, line: &str) {
+        if self.last.len() == SHOWN_LINES {
+            self.last.pop_front();
         }
-        if self.commands.is_some() {
-            write!(self.out, "{}", step.lines)?;
-            return self.ask(step);
-        }
-        for line in self.last.iter().rev() {
+        self.last.push_back(line.to_owned());
+    }
+
+    /// Prints the last lines and the state, and ends the replay.
+    fn show(&mut self, step: &Step<'_>) -> io::Result<ControlFlow<()>> {
+        let own = step.lines.lines().count();
+        for line in self.last.iter().take(self.last.len().saturating_sub(own)) {
             writeln!(self.out, "{line}")?;
         }
-        write!(self.out, "\n{}", step.state())?;
+        write!(self.out, "{}\n{}", step.lines, step.state())?;
         self.outcome = Some(Outcome::Stopped);
         Ok(ControlFlow::Break(()))
     }
@@ -155,54 +199,71 @@ impl<'a> Replay<'a> {
             }
     }
 
-    /// Reads commands until one of them goes on or ends the replay.
+    /// Prints a step, and reads commands until one of them goes on or ends the replay.
     fn ask(&mut self, step: &Step<'_>) -> io::Result<ControlFlow<()>> {
+        write!(self.out, "{}", step.lines)?;
+        if step.is_last {
+            writeln!(self.out, "The run ends here.")?;
+        }
         loop {
             write!(self.out, "{} > ", step.at)?;
             self.out.flush()?;
-            let mut line = String::new();
-            let read = match &mut self.commands {
-                Some(commands) => commands.read_line(&mut line)?,
-                None => 0,
-            };
+            let mut line = Vec::new();
+            if let Some(commands) = &mut self.commands {
+                commands.read_until(b'\n', &mut line)?;
+            }
+            if line.is_empty() {
+                return Ok(self.stop());
+            }
+            let line = String::from_utf8_lossy(&line);
             let (command, rest) = match line.trim().split_once(' ') {
                 Some((command, rest)) => (command, rest.trim()),
                 None => (line.trim(), ""),
             };
             match (command, rest) {
-                _ if read == 0 => return Ok(self.stop()),
                 ("q", "") => return Ok(self.stop()),
-                ("", _) => self.goal = Goal::Steps(1),
-                ("n", steps) => match steps.parse() {
-                    _ if steps.is_empty() => self.goal = Goal::Steps(1),
-                    Ok(steps @ 1..) => self.goal = Goal::Steps(steps),
-                    _ => {
-                        writeln!(self.out, "`{steps}` is no number of steps")?;
-                        continue;
-                    }
-                },
-                ("t", time) => match Span::try_from(time.to_owned()) {
-                    Ok(Span(time)) => self.goal = Goal::Time(Instant::ZERO + time),
+                ("c", "") => self.goal = Goal::End,
+                ("", _) | ("n", "") => self.goal = Goal::Steps(1),
+                ("n", _) | ("t", _) => match goal(command, rest) {
+                    Ok(goal) => self.goal = goal,
                     Err(reason) => {
                         writeln!(self.out, "{reason}")?;
                         continue;
                     }
                 },
-                ("c", "") => self.goal = Goal::End,
-                ("b", text) if !text.is_empty() => {
-                    self.breaks.push(text.to_owned());
-                    continue;
-                }
-                ("s", wanted) => {
-                    write!(self.out, "{}", parts(&step.state(), wanted))?;
-                    continue;
-                }
                 _ => {
-                    write!(self.out, "{HELP}")?;
+                    self.answer(command, rest, step)?;
                     continue;
                 }
             }
             return Ok(ControlFlow::Continue(()));
+        }
+    }
+
+    /// Carries out a command that stays at the step.
+    fn answer(&mut self, command: &str, rest: &str, step: &Step<'_>) -> io::Result<()> {
+        match (command, rest) {
+            ("b", "") => {
+                for text in &self.breaks {
+                    writeln!(self.out, "{text}")?;
+                }
+                Ok(())
+            }
+            ("b", text) => {
+                self.breaks.push(text.to_owned());
+                Ok(())
+            }
+            ("d", "") => {
+                self.breaks.clear();
+                Ok(())
+            }
+            ("s", wanted) => match parts(&step.state(), wanted) {
+                text if text.is_empty() => {
+                    writeln!(self.out, "no part of the state has the text `{wanted}`")
+                }
+                text => write!(self.out, "{text}"),
+            },
+            _ => write!(self.out, "{HELP}"),
         }
     }
 
@@ -212,12 +273,12 @@ impl<'a> Replay<'a> {
     }
 
     fn difference(&self, recorded: &Line, line: &str) -> String {
-        let mut text = format!("line {} differs, after these:\n", self.lines + 1);
-        for line in self.last.iter().rev() {
+        let mut text = format!("line {} differs:\n", self.lines + 1);
+        for line in &self.last {
             text += &format!("  {line}\n");
         }
         text + &match recorded {
-            Line::Trace(recorded) => format!("- {recorded}\n+ {line}"),
+            Line::Trace(recorded) => format!("- {}\n+ {line}", printable(recorded)),
             Line::End(ending) => format!("- the recorded run {}\n+ {line}", self::text(ending)),
         }
     }
@@ -225,42 +286,87 @@ impl<'a> Replay<'a> {
 
 impl Watcher for Replay<'_> {
     fn look(&mut self, step: &Step<'_>) -> ControlFlow<()> {
-        self.step(step).unwrap_or_else(|error| {
-            self.failed = Some(error);
+        self.step(step).unwrap_or_else(|trouble| {
+            self.trouble = Some(trouble);
             ControlFlow::Break(())
         })
+    }
+}
+
+/// Reads the goal of the commands `n` and `t`.
+fn goal(command: &str, text: &str) -> Result<Goal, String> {
+    match (command, text.parse()) {
+        ("n", Ok(steps @ 1..)) => Ok(Goal::Steps(steps)),
+        ("n", _) => Err(format!("`{text}` is not a number of steps")),
+        _ => time(text).map(Goal::Time),
+    }
+}
+
+/// Reads a virtual time: a number with a unit, as in scenarios, or seconds with a fraction.
+///
+/// # Errors
+///
+/// The text is neither.
+pub fn time(text: &str) -> Result<Instant, String> {
+    let seconds = text.strip_suffix('s').and_then(|text| text.split_once('.'));
+    let exact = seconds.and_then(|(whole, fraction)| {
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_exact = is_number(whole) && is_number(fraction) && fraction.len() <= 9;
+        let nanos = format!("{fraction:0<9}")
+            .parse()
+            .ok()
+            .filter(|_| is_exact)?;
+        Some(Duration::new(whole.parse().ok()?, nanos))
+    });
+    match exact {
+        Some(time) => Ok(Instant::ZERO + time),
+        None => Span::try_from(text.to_owned()).map(|Span(time)| Instant::ZERO + time),
     }
 }
 
 /// Returns the end of a recording of this run. An `Err` has the text of a panic.
 #[must_use]
 pub fn ending(run: &Result<Report, String>) -> Ending {
-    let failure = match run {
-        Ok(report) => report.failure.as_ref().map(ToString::to_string),
-        Err(text) => Some(format!("panic: {text}")),
-    };
-    Ending { failure }
+    match run {
+        Ok(report) => Ending {
+            failure: report.failure.as_ref().map(ToString::to_string),
+            digest: Some(
+                report
+                    .digest
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect(),
+            ),
+        },
+        Err(text) => Ending {
+            failure: Some(format!("panic: {text}")),
+            digest: None,
+        },
+    }
 }
 
 fn text(ending: &Ending) -> String {
     match &ending.failure {
         None => "succeeded".to_owned(),
-        Some(failure) => format!("failed ({failure})"),
+        Some(failure) => format!("failed ({})", printable(failure)),
     }
 }
 
-/// Returns the parts of a state whose headings contain `wanted`. A heading is a line that is not
-/// indented, and the lines after it that are indented belong to it.
+/// Returns the parts of a state with this text: the lines with it, each with the heading of its
+/// part, or the whole part if its heading has the text. A heading is a line that is not indented.
 fn parts(state: &str, wanted: &str) -> String {
-    let mut is_wanted = false;
     let mut text = String::new();
+    let (mut heading, mut is_whole) = ("", false);
     for line in state.lines() {
+        let has_text = line.contains(wanted);
         if !line.starts_with(' ') {
-            is_wanted = line.contains(wanted);
+            (heading, is_whole) = (line, has_text);
+        } else if has_text && !is_whole && !heading.is_empty() {
+            text += &format!("{heading}\n");
+            heading = "";
         }
-        if is_wanted {
-            text += line;
-            text.push('\n');
+        if is_whole || has_text {
+            text += &format!("{line}\n");
         }
     }
     text

@@ -42,11 +42,16 @@ pub(super) fn record(
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
     keep_panics();
-    let mut writer = Writer::new(file, &Heading::new(name, scenario, way, seed))?;
+    let named = |error: io::Error| {
+        let text = format!("there is no recording: {}: {error}", path.display());
+        io::Error::new(error.kind(), text)
+    };
+    let heading = Heading::new(name, scenario, way, seed);
+    let mut writer = Writer::new(file, &heading).map_err(named)?;
     let Some(run) = run_with(seed, way, scenario, &mut writer) else {
         return Ok(ExitCode::FAILURE);
     };
-    let written = writer.finish(&ending(&run));
+    let written = writer.finish(&ending(&run)).map_err(named);
     let mut verdict = Verdict::default();
     verdict.add(seed, &run);
     print(&match &run {

@@ -12,15 +12,15 @@ use onionskin_core::{
     description::TopologyDescription,
     time::Instant,
 };
-use onionskin_deployment::deployment::MemberState;
 use std::{
     fmt::{self, Write as _},
     ops::ControlFlow,
 };
 
-/// Observes a run. What it does changes nothing in the run.
+/// Observes a run. It cannot change the run, except by ending it.
 pub trait Watcher {
-    /// Called after each step that has added lines to the trace. `Break` ends the run.
+    /// Called after each step that has added lines to the trace, and at the end of the run, unless
+    /// it panics. `Break` ends the run.
     fn look(&mut self, step: &Step<'_>) -> ControlFlow<()>;
 }
 
@@ -30,6 +30,8 @@ pub struct Step<'a> {
     pub at: Instant,
     /// The lines that the step has added to the trace, each with its end.
     pub lines: &'a str,
+    /// True at the end of the run.
+    pub is_last: bool,
     pub(super) state: &'a dyn Fn() -> String,
 }
 
@@ -46,6 +48,7 @@ impl fmt::Debug for Step<'_> {
         f.debug_struct("Step")
             .field("at", &self.at)
             .field("lines", &self.lines)
+            .field("is_last", &self.is_last)
             .finish_non_exhaustive()
     }
 }
@@ -95,10 +98,12 @@ pub fn run_watched(
 pub(super) fn servers(network: &Network) -> String {
     let deployment = network.deployment();
     let mut text = String::new();
-    for member in 0..deployment.members() {
-        let state = deployment.state(member).unwrap_or(MemberState::Down);
+    let states = (0..).map_while(|place| Some((place, deployment.state(place)?)));
+    for (place, state) in states {
+        let is_behind = place >= deployment.members();
+        let name = if is_behind { "shard server" } else { "server" };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "server {member}: {state:?}");
+        let _ = writeln!(text, "{name} {place}: {state:?}");
     }
     let _ = writeln!(text, "connections on the network: {}", network.open_links());
     text

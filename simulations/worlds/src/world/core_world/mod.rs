@@ -172,32 +172,33 @@ impl CoreWorld {
     #[must_use]
     pub fn run(mut self) -> Report {
         // Nothing ends the run early.
-        let _ = self.run_phases(&mut |_| ControlFlow::Continue(()));
+        let _ = self.run_phases(&mut |_, _| ControlFlow::Continue(()));
         self.into_report()
     }
 
     /// Runs the world and shows each step to a watcher. `None` if the watcher has ended the run.
     pub(super) fn run_watched(mut self, watcher: &mut dyn Watcher) -> Option<Report> {
         self.trace.collect_new();
-        let ended = self.run_phases(&mut |world| {
+        let ended = self.run_phases(&mut |world, is_last| {
             let lines = world.trace.take_new();
-            if lines.is_empty() {
+            if lines.is_empty() && !is_last {
                 return ControlFlow::Continue(());
             }
             watcher.look(&Step {
                 at: world.now,
                 lines: &lines,
+                is_last,
                 state: &|| world.describe(),
             })
         });
         ended.is_continue().then(|| self.into_report())
     }
 
-    /// Runs the phases of the world. `look` is called after each step, and once at the end; its
-    /// `Break` ends the run.
+    /// Runs the phases of the world. `look` is called after each step, with `false`, and at the
+    /// end, with `true`; its `Break` ends the run.
     fn run_phases(
         &mut self,
-        look: &mut impl FnMut(&mut Self) -> ControlFlow<()>,
+        look: &mut impl FnMut(&mut Self, bool) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if self.options.keep_picture {
             self.trace.keep_picture();
@@ -238,7 +239,7 @@ impl CoreWorld {
         if self.failure.is_none() {
             self.failure = self.check_end().err();
         }
-        look(self)
+        look(self, true)
     }
 
     fn into_report(mut self) -> Report {
@@ -262,7 +263,7 @@ impl CoreWorld {
         &mut self,
         limit: Instant,
         wanted: &str,
-        look: &mut impl FnMut(&mut Self) -> ControlFlow<()>,
+        look: &mut impl FnMut(&mut Self, bool) -> ControlFlow<()>,
         is_there: impl Fn(&Self) -> bool,
     ) -> ControlFlow<()> {
         while self.failure.is_none() && !is_there(self) {
@@ -278,7 +279,7 @@ impl CoreWorld {
                 self.now = self.now.max(next.unwrap_or(self.now));
                 self.step();
             }
-            look(self)?;
+            look(self, false)?;
         }
         ControlFlow::Continue(())
     }

@@ -40,27 +40,38 @@ pub(in crate::world) fn run_watched(
     options: WorldOptions,
     watcher: &mut dyn Watcher,
 ) -> Result<Option<Report>, Failure> {
-    let world = World::new(seed, &options)?;
-    world.executor.shared.lock().trace.collect_new();
-    let mut is_left = false;
-    let result = world.run_main(&options, &mut |executor| {
+    let world = World::create(seed, &options, true)?;
+    let mut show = |is_last: bool| {
         let (at, lines) = {
-            let mut state = executor.shared.lock();
+            let mut state = world.executor.shared.lock();
             (state.now, state.trace.take_new())
         };
-        if lines.is_empty() {
+        if lines.is_empty() && !is_last {
             return ControlFlow::Continue(());
         }
-        let state = &|| world.describe();
-        let flow = watcher.look(&watch::Step {
+        watcher.look(&watch::Step {
             at,
             lines: &lines,
-            state,
-        });
+            is_last,
+            state: &|| world.describe(),
+        })
+    };
+    let mut is_left = false;
+    let result = world.run_main(&options, &mut || {
+        let flow = show(false);
         is_left = flow.is_break();
         flow
     });
-    Ok((!is_left).then(|| world.into_report(seed, options, result)))
+    if is_left || show(true).is_break() {
+        // The clients spawn tasks when they are dropped, so the executor has to be there.
+        let World {
+            clients, executor, ..
+        } = world;
+        drop(clients);
+        drop(executor);
+        return Ok(None);
+    }
+    Ok(Some(world.into_report(seed, options, result)))
 }
 
 /// The clients of a run, and the executor on which they run.
@@ -75,6 +86,11 @@ struct World {
 
 impl World {
     fn new(seed: u64, options: &WorldOptions) -> Result<Self, Failure> {
+        Self::create(seed, options, false)
+    }
+
+    /// Creates the world. `is_watched` collects the lines of its trace for a watcher.
+    fn create(seed: u64, options: &WorldOptions, is_watched: bool) -> Result<Self, Failure> {
         setup::check_workload(Way::Runtime, options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(options, &split)?;
@@ -88,6 +104,9 @@ impl World {
         let executor = Executor::new(network, plan, options, split.split("world").random());
         if options.keep_picture {
             executor.keep_picture();
+        }
+        if is_watched {
+            executor.shared.lock().trace.collect_new();
         }
         let uri = setup::uri(options);
         let mut clients = Vec::new();
@@ -113,7 +132,7 @@ impl World {
     }
 
     fn run(self, seed: u64, options: WorldOptions) -> Report {
-        let result = self.run_main(&options, &mut |_| ControlFlow::Continue(()));
+        let result = self.run_main(&options, &mut || ControlFlow::Continue(()));
         self.into_report(seed, options, result)
     }
 
@@ -122,7 +141,7 @@ impl World {
     fn run_main(
         &self,
         options: &WorldOptions,
-        look: &mut dyn FnMut(&Executor) -> ControlFlow<()>,
+        look: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Failure> {
         let late_from = Instant::ZERO + options.safety + options.grace;
         let limit = late_from + Duration::from_secs(600);

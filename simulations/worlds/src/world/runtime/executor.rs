@@ -362,7 +362,7 @@ impl Executor {
     /// recorded, if no task can continue, if there are too many steps, or if the future has not
     /// ended at `limit`.
     pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {
-        self.run_watched(limit, main, &mut |_| ControlFlow::Continue(()))
+        self.run_watched(limit, main, &mut || ControlFlow::Continue(()))
     }
 
     /// Runs a future as [`run`](Self::run) does, and calls `look` after each step. Its `Break` ends
@@ -371,7 +371,7 @@ impl Executor {
         &self,
         limit: Instant,
         main: impl Future<Output = T>,
-        look: &mut dyn FnMut(&Self) -> ControlFlow<()>,
+        look: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<T, Failure> {
         let mut main = pin!(main);
         let number = self.shared.lock().next_number();
@@ -397,7 +397,7 @@ impl Executor {
             if drawn.is_none() {
                 self.pass_time(limit)?;
             }
-            if look(self).is_break() {
+            if look().is_break() {
                 let now = self.shared.lock().now;
                 let message = "its watcher has ended the run";
                 return Err(Failure::new(FailureKind::Crash, now, message));
