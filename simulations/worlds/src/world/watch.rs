@@ -60,13 +60,13 @@ impl fmt::Debug for Step<'_> {
 /// use onionskin_worlds::world::{Step, Watcher, Way, WorldOptions, run_watched};
 /// use std::ops::ControlFlow;
 ///
-/// /// Ends a run when a server is known to be the primary, and keeps the state.
+/// /// Ends a run with the first check of a server, and keeps the state.
 /// #[derive(Default)]
-/// struct UntilPrimary(String);
+/// struct UntilCheck(String);
 ///
-/// impl Watcher for UntilPrimary {
+/// impl Watcher for UntilCheck {
 ///     fn look(&mut self, step: &Step<'_>) -> ControlFlow<()> {
-///         if !step.lines.contains("is ReplicaSetWithPrimary") {
+///         if !step.lines.contains("check started") {
 ///             return ControlFlow::Continue(());
 ///         }
 ///         self.0 = step.state();
@@ -74,11 +74,9 @@ impl fmt::Debug for Step<'_> {
 ///     }
 /// }
 ///
-/// let mut options = WorldOptions::drawn(1);
-/// options.safety = std::time::Duration::from_secs(2);
-/// let mut watcher = UntilPrimary::default();
-/// assert!(run_watched(1, Way::Core, options, &mut watcher).is_none());
-/// assert!(watcher.0.contains("RSPrimary"), "{}", watcher.0);
+/// let mut watcher = UntilCheck::default();
+/// assert!(run_watched(1, Way::Core, WorldOptions::drawn(1), &mut watcher).is_none());
+/// assert!(watcher.0.contains("client 0: "), "{}", watcher.0);
 /// ```
 #[must_use]
 pub fn run_watched(
