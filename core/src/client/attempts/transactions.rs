@@ -335,14 +335,22 @@ impl Client {
         };
         // If the statement is retried, it decides the place again. A `getMore` keeps the pin of its
         // cursor.
-        if let Some(Place { pin: Some(pin), .. }) = &place
-            && request.pinned() == Some(pin.0.id)
-        {
-            request.pin = None;
-            if let Some(part) = &mut request.transaction {
-                part.decides_place = false;
-                part.is_sent_there = false;
+        let pin = place.as_ref().map(|place| place.pin.as_ref());
+        let is_left = match (pin, &request.transaction) {
+            (Some(Some(pin)), _) if request.pinned() == Some(pin.0.id) => {
+                request.pin = None;
+                true
             }
+            // The retry of the first statement can use another router.
+            (Some(None), Some(part)) if part.decides_place => {
+                request.target = None;
+                true
+            }
+            _ => false,
+        };
+        if let (true, Some(part)) = (is_left, &mut request.transaction) {
+            part.decides_place = false;
+            part.is_sent_there = false;
         }
         match is_over && request.ends_transaction() {
             true => self.move_end(operation, place),

@@ -316,12 +316,35 @@ fn a_commit_is_repeated_although_retryable_writes_are_off_and_a_statement_is_not
 }
 
 #[test]
-fn the_latest_recovery_token_is_sent_and_the_router_of_the_first_command_is_kept() {
-    let router = rawdoc! {
-        "ok": 1, "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21,
-        "minWireVersion": 0, "logicalSessionTimeoutMinutes": 30,
+fn the_retry_of_the_first_statement_uses_another_router_if_the_transaction_is_over_there() {
+    let mut play = Play::new(ROUTERS, mongos(), &none());
+    let mut exchange = play.begin(insert());
+    let first = exchange.facts().address.clone();
+    let busy = rawdoc! {
+        "ok": 0, "code": 462, "errmsg": "busy",
+        "errorLabels": ["SystemOverloadedError", "RetryableError", "TransientTransactionError"],
     };
-    let mut play = Play::new(ROUTERS, router, &none());
+    World::answer(&mut exchange, &busy);
+    let after = play.world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Again(start) = after else {
+        panic!("it is tried again: {after:?}");
+    };
+    assert_eq!(play.world.client.transaction_server(play.session), None);
+    play.world.wait(Duration::from_secs(1));
+    let exchange = play.world.exchange_of(start);
+    let second = exchange.facts().address.clone();
+    assert_ne!(first, second, "the router that failed is avoided (RW-23)");
+    let sent = play.answer(exchange, &rawdoc! { "ok": 1, "n": 1 });
+    assert_eq!(sent.get_bool("startTransaction").ok(), Some(true));
+    assert_eq!(
+        play.world.client.transaction_server(play.session),
+        Some(&second)
+    );
+}
+
+#[test]
+fn the_latest_recovery_token_is_sent_and_the_router_of_the_first_command_is_kept() {
+    let mut play = Play::new(ROUTERS, mongos(), &none());
     let mut addresses = Vec::new();
     for token in 1..=3 {
         let exchange = play.begin(insert());
