@@ -37,6 +37,9 @@ const CHECKED_SEEDS: usize = 100;
 /// The largest size of a verdict that is read, in bytes.
 const MAX_VERDICT_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The name of the program in lines that are kept.
+const PROGRAM: &str = "onionskin";
+
 /// The options that are about runs.
 const OF_RUNS: [&str; 11] = [
     "seeds",
@@ -227,7 +230,12 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         if verdict.failures.total() <= PRINTED_FAILURES
             && let Some(failed) = FailedRun::of(seed, run)
         {
-            bar.suspend(|| tell(&format!("{failed}\n  {}\n", replay(name, seed, way))));
+            bar.suspend(|| {
+                tell(&format!(
+                    "{failed}\n  {}\n",
+                    replay(name, seed, &way.to_string())
+                ))
+            });
         }
     });
     verdict.interrupted = sweep.stop.load(Ordering::Relaxed) && verdict.seeds < verdict.wanted;
@@ -276,7 +284,11 @@ fn print_smaller(seed: u64, way: Way, scenario: &Scenario, stop: &AtomicBool) ->
         return Ok(());
     };
     let text = failure.to_string().replace('\n', "\n# ");
-    let mut replay = replay("FILE", seed, way);
+    // The file is for other machines as well.
+    let mut replay = format!(
+        "replay: {}",
+        command(PROGRAM, "FILE", seed, &way.to_string())
+    );
     if smaller.schedule.is_none() {
         replay += "\n# with its disasters as a schedule, the run does not fail in the same way";
     }
@@ -328,7 +340,7 @@ fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<E
     if !arguments.json {
         let task = &verdict.task;
         for failed in &verdict.failed_runs {
-            let replay = replay_of(&task.scenario, failed.seed, &task.way);
+            let replay = replay(&task.scenario, failed.seed, &task.way);
             text.push_str(&format!("{failed}\n  {replay}\n"));
         }
     }
@@ -390,7 +402,10 @@ impl Outputs<'_> {
         let page = write(self.page, &|report| {
             let Report { seed, way, .. } = report;
             let title = format!("{scenario}, seed {seed}, {way}");
-            report.page(&title, Some(&command(scenario, *seed, &way.to_string())))
+            report.page(
+                &title,
+                Some(&command(PROGRAM, scenario, *seed, &way.to_string())),
+            )
         });
         let history = write(self.history, &|report| {
             let lines = report.lists.json_lines();
@@ -400,22 +415,26 @@ impl Outputs<'_> {
     }
 }
 
-/// Returns the line about the command that repeats the run of a seed.
-fn replay(name: &str, seed: u64, way: Way) -> String {
-    replay_of(name, seed, &way.to_string())
+/// Returns the line about the command that repeats the run of a seed. The program is named as it
+/// was called, so that the line works as it is.
+fn replay(name: &str, seed: u64, way: &str) -> String {
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or(PROGRAM);
+    format!("replay: {}", command(program, name, seed, way))
 }
 
-fn replay_of(name: &str, seed: u64, way: &str) -> String {
-    format!("replay: {}", command(name, seed, way))
+fn command(program: &str, name: &str, seed: u64, way: &str) -> String {
+    let (program, name) = (quoted(program), quoted(name));
+    format!("{program} simulate {name} --way {way} --seeds {seed} --trace")
 }
 
-fn command(name: &str, seed: u64, way: &str) -> String {
+/// Returns a word as a shell reads it.
+fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    let name = match name.chars().all(is_plain) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', "'\\''")),
-    };
-    format!("onionskin simulate {name} --way {way} --seeds {seed} --trace")
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn exit_code(verdict: &Verdict) -> ExitCode {
