@@ -1,8 +1,16 @@
 //! Checks that each server selection that started ends once, that the selected server is in the
-//! topology, and that each command of an operation reports a wait at most once.
+//! topology, that none fails for want of a server that the client knows, and that each command of
+//! an operation reports a wait at most once.
 
-use onionskin_core::event::{CommandEvent, Event, EventKind, SelectionEvent};
+use onionskin_core::{
+    description::{ServerType, TopologyDescription},
+    error::{Error, ErrorKind},
+    event::{CommandEvent, Event, EventKind, SelectionEvent, SelectionFacts},
+};
 use std::{collections::BTreeSet, sync::Arc};
+
+/// The criteria that every server which accepts writes fulfils.
+const OF_WRITABLE: [&str; 2] = ["writable server", "read preference primary"];
 
 #[derive(Debug, Default)]
 pub(super) struct SelectionChecker {
@@ -39,7 +47,10 @@ impl SelectionChecker {
                 let known = facts.topology.servers.contains_key(address);
                 (facts, self.searching.remove(&facts.operation_id) && known)
             }
-            SelectionEvent::Failed { facts, .. } => {
+            SelectionEvent::Failed { facts, failure, .. } => {
+                super::ensure(!is_needless(facts, failure), || {
+                    format!("a server suits, and its selection fails: {event:?}")
+                })?;
                 (facts, self.searching.remove(&facts.operation_id))
             }
             _ => return Ok(()),
@@ -58,4 +69,23 @@ impl SelectionChecker {
             Some(operation) => Err(format!("operation {operation} searches for ever")),
         }
     }
+}
+
+/// True if no server was found although the client knows one that accepts writes, and the operation
+/// can use it.
+fn is_needless(facts: &SelectionFacts, failure: &Error) -> bool {
+    let is_not_found = matches!(failure.kind(), ErrorKind::ServerSelection { .. });
+    is_not_found && OF_WRITABLE.contains(&&*facts.selector) && has_writable(&facts.topology)
+}
+
+fn has_writable(topology: &TopologyDescription) -> bool {
+    topology.servers.values().any(|server| {
+        matches!(
+            server.server_type,
+            ServerType::RsPrimary
+                | ServerType::Standalone
+                | ServerType::Mongos
+                | ServerType::LoadBalancer
+        )
+    })
 }
