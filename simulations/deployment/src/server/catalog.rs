@@ -11,7 +11,7 @@ use super::{
     reply::Reply,
     write::documents,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES, Store};
+use crate::store::{Namespace, SYSTEM_DATABASES, Store, without_unknown_options};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -169,7 +169,12 @@ impl Member {
 
 fn create_indexes(store: &mut Store, request: &Request) -> Result<Document, Fault> {
     let name = namespace(request)?;
-    let indexes = documents(&request.command, "indexes");
+    let mut indexes = documents(&request.command, "indexes");
+    if truth(request.command.get("ignoreUnknownIndexOptions")) {
+        for index in &mut indexes {
+            without_unknown_options(index, store.release());
+        }
+    }
     check_index_names(&indexes)?;
     let done = store.create_indexes(&name, &indexes)?;
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);

@@ -54,14 +54,12 @@ impl Member {
         let after = concern
             .and_then(|c| c.get_timestamp("afterClusterTime"))
             .ok();
-        if let Some(after) = after {
-            self.check_after(request, after)?;
-        }
         let (is_committed, at) = match level {
             Level::Newest | Level::Linearizable => (false, None),
             Level::Majority => (true, None),
             Level::Snapshot(at) => (true, at),
         };
+        self.check_times(request, after, at)?;
         if let Some(after) = after.max(at)
             && !self.is_ready(now, request, after, is_committed)
         {
@@ -175,9 +173,7 @@ impl Member {
             Level::Snapshot(at) => at,
             _ => None,
         };
-        for time in after.into_iter().chain(at) {
-            self.check_after(request, time)?;
-        }
+        self.check_times(request, after, at)?;
         Ok((after, at))
     }
 
@@ -229,27 +225,35 @@ impl Member {
         }
     }
 
-    /// Returns an error for a time that no member has reached.
-    fn check_after(&self, request: &Request, after: Timestamp) -> Result<(), Fault> {
-        if !self.is_set() {
-            let text = "Cannot specify afterClusterTime readConcern without replication enabled";
-            return Err(fault(20, text));
-        }
+    /// Returns an error for a time of a read concern that no member has reached.
+    fn check_times(
+        &self,
+        request: &Request,
+        after: Option<Timestamp>,
+        at: Option<Timestamp>,
+    ) -> Result<(), Fault> {
         let gossiped = request.command.get_document("$clusterTime");
         let gossiped = gossiped.and_then(|time| time.get_timestamp("clusterTime"));
         let current = self.replica.last_time();
         let current = gossiped.map_or(current, |gossiped| current.max(gossiped));
-        if after <= current {
-            return Ok(());
-        }
         let shown = |time: Timestamp| format!("Timestamp({}, {})", time.time, time.increment);
-        let text = format!(
-            "readConcern afterClusterTime value must not be greater than the current clusterTime. \
-             Requested clusterTime: {}; current clusterTime: {}",
-            shown(after),
-            shown(current)
-        );
-        Err(fault(72, text))
+        for (name, time) in [("afterClusterTime", after), ("atClusterTime", at)] {
+            let Some(time) = time else { continue };
+            if !self.is_set() {
+                let text = format!("Cannot specify {name} readConcern without replication enabled");
+                return Err(fault(20, text));
+            }
+            if time > current {
+                let text = format!(
+                    "readConcern {name} value must not be greater than the current clusterTime. \
+                     Requested clusterTime: {}; current clusterTime: {}",
+                    shown(time),
+                    shown(current)
+                );
+                return Err(fault(72, text));
+            }
+        }
+        Ok(())
     }
 
     /// True if a read at a time can be executed. One of several shards that has not reached a time

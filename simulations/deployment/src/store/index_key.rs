@@ -247,7 +247,13 @@ pub(super) fn check_options(key: &Document, entry: &Document) -> Answer<()> {
     let is_of_id = key.len() == 1 && key.contains_key("_id");
     if is_of_id && !key.values().any(|kind| kind.as_str().is_some()) {
         let allowed = ["v", "key", "name", "ns", "collation"];
-        // A descending index on `_id` is an ordinary one.
+        if key.values().any(|n| number::as_double(n) == Some(-1.0)) {
+            let text = format!(
+                "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+                display_document(key)
+            );
+            return Err(StoreError::new(2, text));
+        }
         let is_ascending = key.values().all(|n| number::as_double(n) == Some(1.0));
         let mut others = entry
             .keys()

@@ -44,6 +44,15 @@ const OPTIONS: &[Name<()>] = &[
 /// The first release in which a partial index can have `$in` and `$or`.
 const ALTERNATIVES: Release = Release([6, 0, 0]);
 
+/// Removes the options from the entry of an index that the release does not have.
+pub(crate) fn without_unknown_options(entry: &mut Document, release: Release) {
+    let given = std::mem::take(entry);
+    let known = given
+        .into_iter()
+        .filter(|(option, _)| Name::find(OPTIONS, option, release).is_some());
+    entry.extend(known);
+}
+
 /// Checks an entry of `createIndexes`, and returns the specification in the form that the
 /// collection keeps. An index without a collation has that of its collection.
 pub(super) fn normalized(

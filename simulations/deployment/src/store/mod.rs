@@ -73,6 +73,7 @@ pub(crate) use claims::Claims;
 pub use collection::Collection;
 pub(crate) use error::code_name;
 pub use error::{StoreError, WriteError};
+pub(crate) use index_options::without_unknown_options;
 pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use query::{Found, Query};

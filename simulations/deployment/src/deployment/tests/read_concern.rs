@@ -126,6 +126,7 @@ fn a_snapshot_of_another_member_is_waited_for() {
         let find = doc! {
             "find": "c", "$readPreference": { "mode": "secondary" }, "$db": "d",
             "readConcern": { "level": "snapshot", "atClusterTime": at },
+            "$clusterTime": { "clusterTime": at },
         };
         let reply = world.send_command(other, &find).expect("a reply");
         let cursor = reply
@@ -134,6 +135,20 @@ fn a_snapshot_of_another_member_is_waited_for() {
         let batch = cursor.get_array("firstBatch").expect("a batch");
         assert_eq!(i32::try_from(batch.len()).ok(), Some(id + 1));
     }
+}
+
+#[test]
+fn a_snapshot_of_the_future_is_refused() {
+    let (mut world, _, conn) = with_primary();
+    let now = insert(&mut world, conn, 1, "majority");
+    let now = now.get_timestamp("operationTime").expect("a time");
+    let future = Timestamp {
+        time: now.time + 3600,
+        increment: 1,
+    };
+    let concern = doc! { "level": "snapshot", "atClusterTime": future };
+    let find = doc! { "find": "c", "readConcern": concern, "$db": "d" };
+    assert_eq!(code(&mut world, conn, &find), Some(72));
 }
 
 fn code(world: &mut World, conn: ConnId, command: &Document) -> Option<i32> {

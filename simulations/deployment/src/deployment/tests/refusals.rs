@@ -19,6 +19,48 @@ fn refused(world: &mut World, conn: ConnId, cases: impl IntoIterator<Item = (Doc
 }
 
 #[test]
+fn unknown_options_of_indexes_are_ignored_if_the_command_says_so() {
+    let (mut world, conn) = standalone();
+    let create = |key: Document, ignores: bool| {
+        let index = doc! { "key": key, "name": "i", "foo": 1 };
+        doc! { "createIndexes": "c", "indexes": [index], "ignoreUnknownIndexOptions": ignores }
+    };
+    let cases = [
+        (create(doc! { "a": 1 }, false), 197),
+        (create(doc! { "_id": -1 }, true), 2),
+    ];
+    refused(&mut world, conn, cases);
+    assert_eq!(code(&mut world, conn, create(doc! { "a": 1 }, true)), None);
+    let listed = send(&mut world, conn, doc! { "listIndexes": "c", "$db": "d" });
+    assert!(!listed.to_string().contains("foo"), "{listed}");
+}
+
+#[test]
+fn a_malformed_list_of_sessions_kills_nothing() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 3);
+    let opened = send(
+        &mut world,
+        conn,
+        doc! { "find": "c", "batchSize": 1, "$db": "d" },
+    );
+    let cursor = opened
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_i64("id"));
+    let cursor = cursor.expect("a cursor");
+    let cases = [
+        (doc! { "killSessions": 5 }, 14),
+        (doc! { "killSessions": [5] }, 14),
+        (doc! { "killSessions": [{}] }, 40414),
+        (doc! { "killAllSessions": "x" }, 14),
+    ];
+    refused(&mut world, conn, cases);
+    code(&mut world, conn, doc! { "killSessions": Bson::Null });
+    let more = doc! { "getMore": cursor, "collection": "c", "$db": "d" };
+    assert_eq!(code(&mut world, conn, more), None);
+}
+
+#[test]
 fn inner_pipelines_do_not_write() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 1);

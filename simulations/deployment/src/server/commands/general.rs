@@ -85,6 +85,12 @@ pub(super) const ROWS: &[Row] = &[
         &[],
     )
     .api(),
+    row(
+        &["killSessions"],
+        Kind::ArrayOf(&Kind::Nested(SESSION)),
+        &[],
+    ),
+    row(&["killAllSessions"], Kind::ArrayOf(&Kind::Object), &[]),
     row(&["hello"], Kind::Any, &[]).api().lax(),
     row(
         &["saslStart", "saslContinue", "authenticate"],

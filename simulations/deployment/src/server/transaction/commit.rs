@@ -122,8 +122,9 @@ impl Member {
     /// sessions, also closes their cursors and ends their operations that wait. An empty list of
     /// `killSessions` or `killAllSessions` stands for all sessions.
     pub(in crate::server) fn end_listed(&mut self, now: Instant, request: &Request) {
-        let listed = request.command.get_array(&request.name);
-        let listed = listed.map(Vec::as_slice).unwrap_or_default();
+        let Ok(listed) = request.command.get_array(&request.name) else {
+            return;
+        };
         let kills_all = match request.name.as_str() {
             "killAllSessions" => true,
             "killSessions" => listed.is_empty(),
