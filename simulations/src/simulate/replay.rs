@@ -68,7 +68,7 @@ pub struct Replay<'a> {
     /// The commands of the user; `None` without a session.
     commands: Option<&'a mut dyn BufRead>,
     out: &'a mut dyn Write,
-    /// The last lines before the current step.
+    /// The last lines, those of the current step included.
     last: VecDeque<String>,
     lines: u64,
     outcome: Option<Outcome>,
