@@ -66,7 +66,8 @@ struct End {
     text: String,
     options: String,
     max_bytes: usize,
-    /// True if nothing follows the `$`, so that it is enough to try the text without its newline.
+    /// True if the pattern has one `$` and nothing follows it, so that it is enough to try the text
+    /// without its newline.
     is_last: bool,
     engine: OnceLock<Option<Engine>>,
 }
@@ -76,13 +77,10 @@ impl End {
     fn of(text: &str, options: &str, max_bytes: usize) -> Option<Self> {
         let translated = translated(text, options, (r"\b", END));
         let (before, last) = translated.rsplit_once(END)?;
-        // A further `$` has to be the end of an alternative of the whole pattern.
-        let has_groups = before.contains('(');
-        let mut others = before.split(END).skip(1);
-        let are_others_last = others.all(|part| !has_groups && part.starts_with('|'));
+        // The text of a further `$` contains `\z` as well.
         let has_other_end = before.contains(r"\z");
         Some(Self {
-            is_last: last.chars().all(|c| c == ')') && are_others_last && !has_other_end,
+            is_last: last.chars().all(|c| c == ')') && !has_other_end,
             text: text.to_owned(),
             options: options.to_owned(),
             max_bytes: MAX_BYTES.min(max_bytes),

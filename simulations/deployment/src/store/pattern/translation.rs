@@ -64,12 +64,9 @@ pub(super) fn translated(pattern: &str, options: &str, (boundary, end): (&str, &
 fn sets_lines(pattern: &str) -> bool {
     let mut groups = pattern.match_indices("(?");
     groups.any(|(at, start)| {
-        let flags = pattern[at + start.len()..].split(|c: char| !c.is_ascii_lowercase());
-        let flags = flags
-            .into_iter()
-            .next()
-            .filter(|_| !pattern[..at].ends_with('\\'));
-        flags.is_some_and(|flags| flags.contains('m'))
+        let mut parts = pattern[at + start.len()..].split(|c: char| !c.is_ascii_lowercase());
+        let sets_lines = parts.next().is_some_and(|flags| flags.contains('m'));
+        sets_lines && !pattern[..at].ends_with('\\')
     })
 }
 
