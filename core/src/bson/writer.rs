@@ -126,7 +126,7 @@ impl<'a> DocumentWriter<'a> {
     }
 
     /// Appends a document that `append` adds to the buffer as bytes. Returns what `append` returns.
-    /// If `append` fails, the bytes of the outer document are not valid.
+    /// If `append` fails halfway, the outer document is malformed, and the caller discards it.
     pub fn appended<T>(&mut self, key: &str, append: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         append(self.key(0x03, key))
     }

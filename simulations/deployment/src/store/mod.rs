@@ -137,7 +137,7 @@ pub struct Store {
     /// The largest memory of the data and its indexes that commands may reach, in bytes. `None` for
     /// no limit.
     limit: Option<usize>,
-    /// The release whose operators and stages commands can have.
+    /// The release that the server claims. Commands can use the operators and stages that it has.
     release: Release,
 }
 
@@ -172,8 +172,8 @@ impl Store {
         self.limit = Some(bytes);
     }
 
-    /// Sets the release whose operators and stages commands can have. By default, commands can have
-    /// all.
+    /// Sets the release that the server claims. Commands can use the operators and stages that it
+    /// has. Without a call they can use all.
     pub const fn set_release(&mut self, release: Release) {
         self.release = release;
     }

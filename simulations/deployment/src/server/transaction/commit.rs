@@ -137,7 +137,8 @@ impl Member {
                 self.abort_open(&session);
             }
         }
-        // The cursors of a session that has ended stay open until the server's next look at it.
+        // The command `endSessions` closes no cursors. A server closes them when it refreshes its
+        // sessions, which the simulated server does not do.
         if request.name == "endSessions" {
             return;
         }

@@ -65,7 +65,7 @@ pub(crate) struct EvaluationContext {
     pub(super) last_pattern: RefCell<Option<(String, String, Pattern)>>,
     /// The collation by which strings are compared, or `None` to compare their bytes.
     pub(crate) collation: Option<Arc<Collation>>,
-    /// The release whose operators expressions can have.
+    /// The release that the server claims. Expressions can use the operators that it has.
     pub(crate) release: Release,
 }
 

@@ -36,7 +36,7 @@ enum Node {
 }
 
 impl Matcher {
-    /// Parses a filter, which can have the operators of the release.
+    /// Parses a filter, which can use the operators that the release has.
     pub(crate) fn new(filter: &Document, release: Release) -> Result<Self, StoreError> {
         Ok(Self {
             root: parse::filter(filter, Nesting::of(filter, release))?,

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 100;
 const MAX_COMPILED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The depth of a part of a filter, the memory that each pattern in the filter may take, and the
-/// release whose operators the filter can have.
+/// release that the server claims. The filter can use the operators that the release has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting {
     levels: usize,
