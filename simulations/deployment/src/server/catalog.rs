@@ -11,7 +11,10 @@ use super::{
     reply::Reply,
     write::documents,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES, Store, without_unknown_options};
+use crate::store::{
+    Namespace, SYSTEM_DATABASES, Store, StoreError, display, in_specification,
+    without_unknown_options,
+};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -195,34 +198,38 @@ fn check_index_names(indexes: &[Document]) -> Result<(), Fault> {
         return Err(fault(2, "Must specify at least one index to create"));
     }
     for index in indexes {
-        let (code, text) = match index.get("name") {
-            None => (
-                9,
-                "The 'name' field is a required property of an index specification".to_owned(),
-            ),
-            Some(Bson::String(name)) => match name.as_str() {
-                "" => (67, "index name cannot be empty".to_owned()),
-                "*" => (2, "The index name '*' is not valid.".to_owned()),
-                name if name.contains('\0') => {
-                    (67, "index name cannot contain NUL bytes".to_owned())
-                }
-                "_id_" if index.get_document("key").is_ok_and(|key| !is_id_key(key)) => (
-                    2,
-                    "The index name '_id_' is reserved for the _id index, which must have key \
-                     pattern {_id: 1}"
-                        .to_owned(),
-                ),
-                _ => continue,
-            },
-            Some(other) => (
-                14,
-                format!(
-                    "The field 'name' must be a string, but got {}",
-                    type_name(other)
-                ),
-            ),
+        let malformed = |code: i32, text: &str| {
+            let error = StoreError::new(code, text);
+            Err(Fault::from(in_specification(index, &error)))
         };
-        return Err(fault(code, text));
+        let name = match index.get("name") {
+            Some(Bson::String(name)) => name.as_str(),
+            None => {
+                let text = "The 'name' field is a required property of an index specification";
+                return malformed(9, text);
+            }
+            Some(other) => {
+                let kind = type_name(other);
+                let text = format!("The field 'name' must be a string, but got {kind}");
+                return malformed(14, &text);
+            }
+        };
+        match name {
+            "" => return malformed(67, "index name cannot be empty"),
+            "*" => return Err(fault(2, "The index name '*' is not valid.")),
+            name if name.contains('\0') => {
+                return malformed(67, "index name cannot contain NUL bytes");
+            }
+            "_id_" if index.get_document("key").is_ok_and(|key| !is_id_key(key)) => {
+                let key = index.get_document("key").map(display).unwrap_or_default();
+                let text = format!(
+                    "The index name '_id_' is reserved for the _id index, which must have key \
+                     pattern {{_id: 1}}, found key: {key}"
+                );
+                return Err(fault(2, text));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -4,9 +4,11 @@ use bson::{Bson, Document};
 
 use super::Answer;
 use super::error::StoreError;
-use super::order::{display_document, type_name};
+use super::index_options::COLUMNS;
+use super::order::{display, display_document, type_name};
+use super::projection::Projection;
 use super::release::Release;
-use super::{number, path, size};
+use super::{index_geo, number, path, size};
 
 /// The type of a wildcard index.
 pub(super) const WILDCARD: &str = "wildcard";
@@ -59,11 +61,13 @@ pub(super) fn check(key: &Document, entry: &Document, release: Release) -> Answe
     let kind = kind(key);
     if kind == WILDCARD {
         check_wildcard(key, release)?;
+    } else if kind == "geoHaystack" {
+        index_geo::refuse_haystack(release)?;
     } else if !kind.is_empty() && !NAMED.contains(&kind) {
         return refuse(format!("Unknown index plugin '{kind}'"));
     }
     for (field, direction) in key {
-        check_direction(direction, kind)?;
+        check_direction(direction, kind, release)?;
         check_field(field, direction, kind)?;
     }
     let projects = entry.contains_key("wildcardProjection");
@@ -72,28 +76,17 @@ pub(super) fn check(key: &Document, entry: &Document, release: Release) -> Answe
                     option";
         return refuse(text);
     }
-    let hashed = key.values().filter(|kind| kind.as_str() == Some("hashed"));
-    match hashed.count() {
-        0 => Ok(()),
-        _ if key.len() > 1 && release < COMPOUND_HASHED => {
-            let text = "Currently only single field hashed index supported.";
-            Err(StoreError::new(16763, text))
-        }
-        1 => Ok(()),
-        n => {
-            let text = format!(
-                "A maximum of one index field is allowed to be hashed but found {n} for 'key' {}",
-                display_document(key)
-            );
-            Err(StoreError::new(31303, text))
-        }
-    }
+    Ok(())
 }
 
 /// Returns an error if the value of a field in a key is not a direction, or not the type of the
 /// index.
-fn check_direction(direction: &Bson, kind: &str) -> Answer<()> {
+fn check_direction(direction: &Bson, kind: &str, release: Release) -> Answer<()> {
     match direction {
+        Bson::String(own) if own == WILDCARD => refuse(
+            "The key pattern value for an 'wildcard' index must be a non-zero number, not a \
+             string.",
+        ),
         Bson::String(own) if own != kind => {
             refuse("Can't use more than one index plugin for a single index.")
         }
@@ -106,6 +99,9 @@ fn check_direction(direction: &Bson, kind: &str) -> Answer<()> {
                 refuse("Values in the index key pattern cannot be NaN.")
             }
             Some(0.0) => refuse("Values in the index key pattern cannot be 0."),
+            Some(number) if number < 0.0 && kind == WILDCARD && release < COMPOUND_WILDCARD => {
+                refuse("A numeric value in a $** index key pattern must be positive.")
+            }
             Some(_) => Ok(()),
             None => refuse(format!(
                 "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers \
@@ -121,6 +117,9 @@ fn check_field(field: &str, direction: &Bson, kind: &str) -> Answer<()> {
     path::check(field)?;
     if field == "$**" && (number::is_number(direction) || kind == "text") {
         return Ok(());
+    }
+    if field == "_fts" && direction.as_str() != Some("text") {
+        return refuse("Index key contains an illegal field name: '_fts'");
     }
     let last = field.split('.').count() - 1;
     for (at, part) in field.split('.').enumerate() {
@@ -174,35 +173,79 @@ fn check_wildcard(key: &Document, release: Release) -> Answer<()> {
 }
 
 /// Returns an error if a wildcard index cannot have this `wildcardProjection`.
-pub(super) fn check_projection(key: &Document, projection: &Document) -> Answer<()> {
+pub(super) fn check_projection(
+    key: &Document,
+    projection: &Document,
+    release: Release,
+) -> Answer<()> {
     if !key.contains_key("$**") {
-        let text =
-            "The field 'wildcardProjection' is only allowed when 'key' is {\"$**\": \u{b1}1}";
+        let columns = match release < COLUMNS {
+            true => "",
+            false => " or {\"$**\": \"columnstore\"}",
+        };
+        let text = format!(
+            "The field 'wildcardProjection' is only allowed when 'key' is {{\"$**\": \
+             \u{b1}1}}{columns}"
+        );
         return Err(StoreError::failed_to_parse(text));
     }
     if projection.is_empty() {
         let text = "The 'wildcardProjection' field can't be an empty object";
         return Err(StoreError::failed_to_parse(text));
     }
-    let fields = || key.keys().filter(|field| *field != "$**");
-    if fields().next().is_none() {
-        return Ok(());
+    if key.len() > 1 {
+        check_compound_projection(key, projection)?;
     }
+    let parsed = match computed(projection) {
+        true => {
+            let text = "Bad projection specification, cannot use computed fields when parsing a \
+                        spec in kBanComputedFields mode";
+            Err(StoreError::new(51271, text))
+        }
+        false => Projection::new(projection, false, release).map(|_| ()),
+    };
+    parsed.map_err(|error| {
+        let of = if release < COLUMNS { "" } else { " projection" };
+        let text = format!(
+            "Failed to parse{of}: wildcardProjection :: caused by :: {}",
+            error.message
+        );
+        StoreError::new(error.code, text)
+    })
+}
+
+/// True if a projection computes a field.
+fn computed(projection: &Document) -> bool {
+    projection.values().any(|value| match value {
+        Bson::Document(inner) if inner.keys().next().is_some_and(|k| k.starts_with('$')) => true,
+        Bson::Document(inner) => computed(inner),
+        value => !matches!(value, Bson::Boolean(_)) && !number::is_number(value),
+    })
+}
+
+/// Returns an error if the projection of a wildcard index does not suit the other fields of the
+/// index.
+fn check_compound_projection(key: &Document, projection: &Document) -> Answer<()> {
+    let fields = || key.keys().filter(|field| *field != "$**");
     let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_)) || number::is_number(value);
     if let Some((name, value)) = projection.iter().find(|(_, value)| !is_flag(value)) {
         let kind = type_name(value);
-        let text =
-            format!("Fields in wildcardProjection must be numbers, however '{name}' is a {kind}.");
+        let shown = display(value);
+        let text = format!(
+            "Fields in wildcardProjection must be numbers, however '{name}: {shown}' is a {kind}."
+        );
         return Err(StoreError::new(7_246_207, text));
     }
     let (kept, left_out): (Vec<_>, Vec<_>) = projection
         .iter()
         .partition(|(_, value)| super::expression::truthy(value));
+    check_overlap(&kept)?;
+    check_overlap(&left_out)?;
     for field in fields() {
-        if kept.iter().any(|(path, _)| covers(path, field)) {
+        if let Some((path, _)) = kept.iter().find(|(path, _)| covers(path, field)) {
             let text = format!(
                 "Index Key and Wildcard Projection cannot contain overlapping fields, however \
-                 '{field}' is one"
+                 '{field}' index field is ovverlapping with '{path}' wildcardProjection path."
             );
             return Err(StoreError::new(7_246_208, text));
         }
@@ -211,7 +254,7 @@ pub(super) fn check_projection(key: &Document, projection: &Document) -> Answer<
             let code = if is_before { 7_246_209 } else { 7_246_210 };
             let text = format!(
                 "wildcardProjection paths must exclude all regular index fields, however \
-                 '{field}' is not excluded."
+                 '{field}'is not excluded."
             );
             return Err(StoreError::new(code, text));
         }
@@ -225,25 +268,82 @@ pub(super) fn check_projection(key: &Document, projection: &Document) -> Answer<
     Ok(())
 }
 
-/// Returns an error if the type of an index does not permit the options of the index.
-pub(super) fn check_options(key: &Document, entry: &Document) -> Answer<()> {
-    let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
-    match kind(key) {
-        "hashed" if is_set("unique") => {
-            let text = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
-            return Err(StoreError::new(16764, text));
+/// Returns an error if one of the paths in the projection of a wildcard index covers another one.
+fn check_overlap(fields: &[(&String, &Bson)]) -> Answer<()> {
+    let mut paths: Vec<Vec<&str>> = fields.iter().map(|(p, _)| p.split('.').collect()).collect();
+    paths.sort();
+    for pair in paths.windows(2) {
+        if let [before, after] = pair
+            && after.starts_with(before)
+        {
+            let text = format!(
+                "Fields in Wildcard Projection cannot overlap, however '{}' is overlapped with '{}",
+                before.join("."),
+                after.join(".")
+            );
+            return Err(StoreError::new(7_246_200, text));
         }
-        WILDCARD if is_set("sparse") => {
-            return refuse("Index type 'wildcard' does not support the sparse option");
-        }
-        WILDCARD if is_set("unique") => {
-            return refuse("Index type 'wildcard' does not support the unique option");
-        }
-        WILDCARD if entry.contains_key("expireAfterSeconds") => {
-            return refuse("Index type 'wildcard' cannot be a TTL index");
-        }
-        _ => {}
     }
+    Ok(())
+}
+
+/// Returns an error if a wildcard index does not permit the options of the index.
+pub(super) fn check_options(key: &Document, entry: &Document, release: Release) -> Answer<()> {
+    if kind(key) != WILDCARD {
+        return Ok(());
+    }
+    let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
+    let refuse_option = |option: &str| match release < COLUMNS {
+        true => format!("Index type 'wildcard' does not support the {option} option"),
+        false => format!("Index type 'wildcard' does not support the '{option}' option"),
+    };
+    for option in ["sparse", "unique"] {
+        if is_set(option) {
+            return refuse(refuse_option(option));
+        }
+    }
+    if entry.contains_key("expireAfterSeconds") {
+        return refuse(match release < COLUMNS {
+            true => "Index type 'wildcard' cannot be a TTL index".to_owned(),
+            false => {
+                let reason = refuse_option("expireAfterSeconds");
+                format!("cannot make a TTL index :: caused by :: {reason}")
+            }
+        });
+    }
+    if entry.get("v").and_then(number::as_integer) == Some(1) {
+        return refuse("Index type 'wildcard' is not allowed with index version v: 1");
+    }
+    Ok(())
+}
+
+/// Returns an error if an index cannot be hashed.
+pub(super) fn check_hashed(key: &Document, entry: &Document, release: Release) -> Answer<()> {
+    let hashed = key.values().filter(|kind| kind.as_str() == Some("hashed"));
+    match hashed.count() {
+        0 => Ok(()),
+        _ if key.len() > 1 && release < COMPOUND_HASHED => {
+            let text = "Currently only single field hashed index supported.";
+            Err(StoreError::new(16763, text))
+        }
+        1 if entry.get("unique").is_some_and(super::expression::truthy) => {
+            let text = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
+            Err(StoreError::new(16764, text))
+        }
+        1 => Ok(()),
+        n => {
+            let text = format!(
+                "A maximum of one index field is allowed to be hashed but found {n} for 'key' {}",
+                display_document(key)
+            );
+            Err(StoreError::new(31303, text))
+        }
+    }
+}
+
+/// Returns an error if an index on `_id` has another key than `{_id: 1}`, or an option that such an
+/// index cannot have.
+pub(super) fn check_id(key: &Document, entry: &Document) -> Answer<()> {
     let is_of_id = key.len() == 1 && key.contains_key("_id");
     if is_of_id && !key.values().any(|kind| kind.as_str().is_some()) {
         let allowed = ["v", "key", "name", "ns", "collation"];

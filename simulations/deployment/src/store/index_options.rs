@@ -6,10 +6,11 @@ use super::Answer;
 use super::collation::Collation;
 use super::error::StoreError;
 use super::index::generated_name;
-use super::index_key;
 use super::matcher::Matcher;
-use super::order::{display_document, type_name};
+use super::order::{display, display_document, type_name};
 use super::release::{Name, Release, name};
+use super::validation::check_allowed;
+use super::{index_geo, index_key, index_text};
 
 /// The options of an index.
 const OPTIONS: &[Name<()>] = &[
@@ -44,6 +45,21 @@ const OPTIONS: &[Name<()>] = &[
 /// The first release in which a partial index can have `$in` and `$or`.
 const ALTERNATIVES: Release = Release([6, 0, 0]);
 
+/// The first release whose messages cover the indexes of columns.
+pub(super) const COLUMNS: Release = Release([6, 1, 0]);
+
+/// The operators of queries that the filter of a partial index must not have at all. Others fail as
+/// not supported.
+const SPECIAL: &[&str] = &[
+    "$expr",
+    "$jsonSchema",
+    "$near",
+    "$nearSphere",
+    "$geoNear",
+    "$text",
+    "$where",
+];
+
 /// Removes the options from the entry of an index that the release does not have.
 pub(crate) fn without_unknown_options(entry: &mut Document, release: Release) {
     let given = std::mem::take(entry);
@@ -60,12 +76,47 @@ pub(super) fn normalized(
     default: Option<&Collation>,
     release: Release,
 ) -> Answer<Document> {
+    let result = specification(entry, default, release);
+    let result = result.map_err(|error| in_specification(entry, &error))?;
+    if let Ok(key) = entry.get_document("key") {
+        index_key::check_id(key, entry)?;
+        index_key::check_hashed(key, entry, release)?;
+        index_geo::check_parameters(key, entry)?;
+    }
+    check_expiry(entry)?;
+    Ok(result)
+}
+
+/// Returns an error in an entry of `createIndexes` with the entry, as the server reports it.
+pub(crate) fn in_specification(entry: &Document, error: &StoreError) -> StoreError {
+    let shown = display_document(entry);
+    let text = format!(
+        "Error in specification {shown} :: caused by :: {}",
+        error.message
+    );
+    StoreError::new(error.code, text)
+}
+
+fn specification(
+    entry: &Document,
+    default: Option<&Collation>,
+    release: Release,
+) -> Answer<Document> {
+    if let Some((field, _)) = entry
+        .iter()
+        .find(|(field, _)| Name::find(OPTIONS, field, release).is_none())
+    {
+        let shown = display_document(entry);
+        let text = format!(
+            "The field '{field}' is not valid for an index specification. Specification: {shown}"
+        );
+        return Err(StoreError::new(197, text));
+    }
     let key = match entry.get("key") {
         Some(Bson::Document(key)) => key,
         Some(_) => return Err(wrong_type("key", entry, "an object")),
         None => {
-            let text = "Error in specification: The 'key' field is a required property of an index \
-                        specification";
+            let text = "The 'key' field is a required property of an index specification";
             return Err(StoreError::failed_to_parse(text));
         }
     };
@@ -78,30 +129,21 @@ pub(super) fn normalized(
         result.insert("unique", true);
     }
     result.extend(doc! { "key": key.clone(), "name": name });
-    if let Some((field, _)) = entry
-        .iter()
-        .find(|(field, _)| Name::find(OPTIONS, field, release).is_none())
-    {
-        let shown = display_document(entry);
-        let text = format!(
-            "The field '{field}' is not valid for an index specification. Specification: {shown}"
-        );
-        return Err(StoreError::new(197, text));
-    }
     check_types(entry, release)?;
-    check_combinations(key, entry)?;
-    index_key::check_options(key, entry)?;
-    check_expiry(entry)?;
+    check_combinations(key, entry, release)?;
+    index_key::check_options(key, entry, release)?;
+    index_geo::check_version(key, entry)?;
     let collation = collation_of(entry, default)?;
     let kind = index_key::kind(key);
-    if collation.is_some() && matches!(kind, "text" | "2d") {
-        let text = format!("Index type '{kind}' does not support collation");
+    if let (Some(collation), "text" | "2d") = (&collation, kind) {
+        let shown = display_document(collation);
+        let text = format!("Index type '{kind}' does not support collation: {shown}");
         return Err(StoreError::new(67, text));
     }
-    if kind == "text" {
-        return Ok(text_index(&result, entry));
-    }
     add_options(&mut result, entry);
+    if kind == "text" {
+        return index_text::completed(result);
+    }
     result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
     Ok(result)
 }
@@ -159,15 +201,21 @@ fn check_types(entry: &Document, release: Release) -> Answer<()> {
         let is_text = matches!(value, Bson::String(_));
         let (is_right, wanted) = match field.as_str() {
             "unique" | "sparse" | "background" | "dropDups" | "prepareUnique" => {
-                (is_flag || is_number, "convertible to a bool")
+                if is_flag || is_number {
+                    continue;
+                }
+                let shown = display(value);
+                let text = format!(
+                    "The field '{field} has value {field}: {shown}, which is not convertible to \
+                     bool"
+                );
+                return Err(StoreError::type_mismatch(text));
             }
             "hidden" => (is_flag, "a bool"),
             "v"
-            | "expireAfterSeconds"
             | "bits"
             | "min"
             | "max"
-            | "bucketSize"
             | "textIndexVersion"
             | "2dsphereIndexVersion"
             | "coarsestIndexedLevel"
@@ -187,11 +235,12 @@ fn check_types(entry: &Document, release: Release) -> Answer<()> {
     let Ok(filter) = entry.get_document("partialFilterExpression") else {
         return Ok(());
     };
+    check_allowed(filter, SPECIAL, release)?;
+    Matcher::new(filter, release)?;
     if entry.get("sparse").is_some_and(super::expression::truthy) {
         let text = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
         return Err(StoreError::new(67, text));
     }
-    Matcher::new(filter, release)?;
     match unsupported(filter, release) {
         Some(part) => {
             let text = format!("Expression not supported in partial index: {part}");
@@ -202,7 +251,7 @@ fn check_types(entry: &Document, release: Release) -> Answer<()> {
 }
 
 /// Returns an error if an entry of `createIndexes` has options that exclude each other.
-fn check_combinations(key: &Document, entry: &Document) -> Answer<()> {
+fn check_combinations(key: &Document, entry: &Document, release: Release) -> Answer<()> {
     let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
     let refuse = |text: &str| {
         let shown = display_document(entry);
@@ -222,10 +271,14 @@ fn check_combinations(key: &Document, entry: &Document) -> Answer<()> {
     match entry.get("wildcardProjection") {
         None => Ok(()),
         Some(_) if index_key::kind(key) != index_key::WILDCARD => {
-            let text = "The field 'wildcardProjection' is only allowed in 'wildcard' indexes";
+            let wildcard = match release < COLUMNS {
+                true => "an 'wildcard' index",
+                false => "'wildcard' indexes",
+            };
+            let text = format!("The field 'wildcardProjection' is only allowed in {wildcard}");
             Err(StoreError::bad_value(text))
         }
-        Some(Bson::Document(projection)) => index_key::check_projection(key, projection),
+        Some(Bson::Document(projection)) => index_key::check_projection(key, projection, release),
         Some(_) => Err(wrong_type(
             "wildcardProjection",
             entry,
@@ -245,37 +298,6 @@ fn collation_of(entry: &Document, default: Option<&Collation>) -> Answer<Option<
     }
     let collation = Collation::parse(given)?;
     Ok(collation.map(|collation| collation.specification().clone()))
-}
-
-/// Returns the specification of a text index, as the collection keeps it. The index has no entries
-/// of its own, because `$text` is refused.
-fn text_index(base: &Document, entry: &Document) -> Document {
-    let mut result = base.clone();
-    let mut weights = entry.get_document("weights").cloned().unwrap_or_default();
-    let (mut key, mut is_listed) = (Document::new(), false);
-    for (field, direction) in base.get_document("key").into_iter().flatten() {
-        if direction.as_str() != Some("text") {
-            key.insert(field.clone(), direction.clone());
-            continue;
-        }
-        if !is_listed {
-            is_listed = true;
-            key.extend(doc! { "_fts": "text", "_ftsx": 1 });
-        }
-        if !weights.contains_key(field) {
-            weights.insert(field.clone(), 1);
-        }
-    }
-    result.insert("key", key);
-    result.insert("weights", weights);
-    let with = |name: &str, default: &str| {
-        let given = entry.get_str(name).unwrap_or(default);
-        given.to_owned()
-    };
-    result.insert("default_language", with("default_language", "english"));
-    result.insert("language_override", with("language_override", "language"));
-    result.insert("textIndexVersion", 3);
-    result
 }
 
 /// Returns an operator in a filter that a partial index must not have.
@@ -306,13 +328,22 @@ pub(super) fn check_expiry(entry: &Document) -> Answer<()> {
     let Some(seconds) = entry.get("expireAfterSeconds") else {
         return Ok(());
     };
+    if !super::number::is_number(seconds) {
+        let text = format!(
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'. \
+             Index spec: {}",
+            type_name(seconds),
+            display_document(entry)
+        );
+        return Err(StoreError::new(67, text));
+    }
     let in_range = super::number::truncated(seconds)
         .is_some_and(|seconds| (0..=i64::from(i32::MAX)).contains(&seconds));
     if !in_range {
         let text = format!(
             "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a \
              different number than {}",
-            super::order::display(seconds)
+            display(seconds)
         );
         return Err(StoreError::new(67, text));
     }

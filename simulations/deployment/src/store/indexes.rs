@@ -12,6 +12,7 @@ use super::error::StoreError;
 use super::expression::truthy;
 use super::index::{Index, generated_name};
 use super::index_options::{check_expiry, normalized};
+use super::index_signature::check_existing;
 use super::order::{display_document, identical_documents};
 use super::types::{CreateIndexesResult, Namespace};
 use super::{Answer, Store};
@@ -21,41 +22,6 @@ const MAX_INDEXES: usize = 64;
 
 /// The largest size of the violations that an error of `collMod` lists, in bytes, as in the server.
 const MAX_VIOLATIONS_BYTES: usize = 8 * 1024 * 1024;
-
-/// The fields of an index, besides its name, by which the server tells indexes apart.
-const SIGNATURE: [&str; 5] = [
-    "key",
-    "collation",
-    "partialFilterExpression",
-    "unique",
-    "sparse",
-];
-
-/// Returns a specification in the form that the server compares: the numbers of the key have one
-/// type, and options without effect are left out.
-fn signature(specification: &Document) -> Document {
-    let fields = specification
-        .iter()
-        .filter(|(name, value)| match name.as_str() {
-            "v" | "ns" | "background" => false,
-            "unique" | "sparse" | "hidden" => truthy(value),
-            _ => true,
-        });
-    let number = |value: &Bson| match super::number::as_double(value) {
-        Some(number) => Bson::Double(number),
-        None => value.clone(),
-    };
-    let compared = fields.map(|(name, value)| match value {
-        Bson::Document(key) if name == "key" => {
-            let parts = key
-                .iter()
-                .map(|(field, part)| (field.clone(), number(part)));
-            (name.clone(), Bson::Document(parts.collect()))
-        }
-        _ => (name.clone(), value.clone()),
-    });
-    compared.collect()
-}
 
 impl Store {
     /// Builds indexes from the entries of `createIndexes`. A missing collection is created.
@@ -119,36 +85,22 @@ impl Store {
             }
             return Ok(None);
         }
-        let name = specification.get_str("name").unwrap_or_default();
-        for index in &collection.indexes {
-            let (own, new) = (signature(&index.specification), signature(&specification));
-            let same_key = SIGNATURE
-                .iter()
-                .all(|field| own.get(field) == new.get(field));
-            if identical_documents(&own, &new) {
-                return Ok(None);
-            }
-            let shown = display_document(&specification);
-            let other = display_document(&index.specification);
-            if index.name() == name {
-                let text = format!(
-                    "An existing index has the same name as the requested index. \
-                                    When index names are not specified, they are auto generated \
-                                    and can cause conflicts. Please refer to our documentation. \
-                                    Requested index: {shown}, existing index: {other}"
-                );
-                return Err(StoreError::new(86, text));
-            }
-            if same_key {
-                let text = format!(
-                    "Index already exists with a different name: {}",
-                    index.name()
-                );
-                return Err(StoreError::new(85, text));
-            }
+        let existing = collection.indexes.iter().map(|i| &*i.specification);
+        if check_existing(&specification, existing.clone(), self.release)? {
+            return Ok(None);
         }
         if collection.indexes.len() + 2 > MAX_INDEXES {
-            let text = format!("add index fails, too many indexes for {namespace}");
+            let shown = display_document(&key);
+            let text = format!("add index fails, too many indexes for {namespace} key:{shown}");
+            return Err(StoreError::new(67, text));
+        }
+        let is_text = |key: &Document| key.contains_key("_fts");
+        let mut texts = existing.filter(|other| other.get_document("key").is_ok_and(is_text));
+        if let Some(other) = texts.next().filter(|_| is_text(&key)) {
+            let text = format!(
+                "only one text index per collection allowed, found existing text index \"{}\"",
+                other.get_str("name").unwrap_or_default()
+            );
             return Err(StoreError::new(67, text));
         }
         let mut tried = specification.clone();

@@ -4,6 +4,7 @@ mod collation;
 mod conversions;
 mod expressions;
 mod forms;
+mod index_options;
 mod indexes;
 mod keys;
 mod limits;

@@ -11,7 +11,7 @@ use super::path;
 use super::release::Release;
 
 /// The operators of queries that a validator must not have.
-const NOT_ALLOWED: [&str; 5] = ["$where", "$text", "$near", "$nearSphere", "$geoNear"];
+const NOT_ALLOWED: &[&str] = &["$where", "$text", "$near", "$nearSphere", "$geoNear"];
 
 /// The validator of a collection.
 #[derive(Clone, Debug)]
@@ -50,10 +50,7 @@ impl Validator {
         let Ok(given) = options.get_document("validator") else {
             return Ok(());
         };
-        if let Some(name) = forbidden(given) {
-            let text = format!("{name} is not allowed in this context");
-            return Err(StoreError::new(224, text));
-        }
+        check_allowed(given, NOT_ALLOWED, release)?;
         Matcher::new(given, release).map(|_| ())
     }
 
@@ -157,18 +154,39 @@ fn describe(name: &str, operand: &Bson, document: &Document, reporter: &Reporter
     details
 }
 
-/// Returns an operator in a filter that validators must not have.
-fn forbidden(filter: &Document) -> Option<&str> {
+/// Returns an error if a filter has one of these operators, which its use does not permit.
+pub(super) fn check_allowed(filter: &Document, names: &[&str], release: Release) -> Answer<()> {
+    let Some(name) = forbidden(filter, names) else {
+        return Ok(());
+    };
+    let text = format!("{name} is not allowed in this context");
+    let near = "$geoNear, $near, and $nearSphere are not allowed in this context";
+    Err(match name {
+        "$expr" | "$jsonSchema" => StoreError::new(224, text),
+        "$where" | "$text" => StoreError::bad_value(text),
+        _ if release < Release([5, 0, 0]) => StoreError::bad_value(near),
+        _ => {
+            let text = format!(
+                "{near}, as these operators require sorting geospatial data. If you do not need \
+                 sort, consider using $geoWithin instead."
+            );
+            StoreError::new(5_626_500, text)
+        }
+    })
+}
+
+/// Returns one of these operators in a filter.
+fn forbidden<'a>(filter: &'a Document, names: &[&str]) -> Option<&'a str> {
     filter.iter().find_map(|(name, value)| {
-        if NOT_ALLOWED.contains(&name.as_str()) {
+        if names.contains(&name.as_str()) {
             return Some(name.as_str());
         }
         match value {
-            Bson::Document(inner) => forbidden(inner),
+            Bson::Document(inner) => forbidden(inner, names),
             Bson::Array(items) => items
                 .iter()
                 .filter_map(Bson::as_document)
-                .find_map(forbidden),
+                .find_map(|item| forbidden(item, names)),
             _ => None,
         }
     })

@@ -257,7 +257,7 @@ fn odd_options() -> Vec<(Document, i32)> {
         ),
         (doc! { "renameCollection": "d.c", "to": "d.e" }, 13),
         (doc! { "create": "e", "cappde": true }, 40415),
-        (doc! { "create": "e", "validator": { "$where": "1" } }, 224),
+        (doc! { "create": "e", "validator": { "$where": "1" } }, 2),
         (doc! { "create": "e", "validationLevel": "bogus" }, 2),
         (
             doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a", "x": 1 }] },

@@ -72,7 +72,7 @@ fn options_that_exclude_each_other_are_refused() {
             doc! { "key": { "a": 1, "b": 1 }, "expireAfterSeconds": 60 },
             67,
         ),
-        (doc! { "key": { "a": 1 }, "expireAfterSeconds": "60" }, 14),
+        (doc! { "key": { "a": 1 }, "expireAfterSeconds": "60" }, 67),
         (
             doc! { "key": { "a": 1 }, "partialFilterExpression": { "b": { "$gt": 1 } } },
             0,
