@@ -14,7 +14,7 @@ use super::pipeline::count_value;
 use super::projection::{assign, assign_within, exclude};
 use super::release::{Name, Release, name};
 use super::types::Shared;
-use super::{path, size};
+use super::{number, path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -111,7 +111,7 @@ pub(super) fn group(
     let id = spec
         .get("_id")
         .ok_or_else(|| StoreError::new(15955, "a group specification must include an _id"))?;
-    expression::check(id, context.release)?;
+    check_id(id, context.release)?;
     let budget = &context.budget;
     let mut order: Vec<Bson> = Vec::new();
     let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
@@ -147,6 +147,22 @@ pub(super) fn group(
     Ok(result)
 }
 
+/// Returns an error if the `_id` of a group is not valid.
+fn check_id(id: &Bson, release: Release) -> Answer<()> {
+    let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_)) || number::is_number(value);
+    if let Bson::Document(fields) = id
+        && fields
+            .keys()
+            .next()
+            .is_some_and(|name| !name.starts_with('$'))
+        && fields.values().any(is_flag)
+    {
+        let text = "$group does not support inclusion-style expressions";
+        return Err(StoreError::new(17390, text));
+    }
+    expression::check(id, release)
+}
+
 /// Returns the fields of a group with their accumulators and operands.
 fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &Bson)>> {
     let mut fields = Vec::new();
@@ -178,12 +194,11 @@ fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &B
             let text = format!("unknown group operator '{operator}'");
             return Err(StoreError::new(15952, text));
         };
-        expression::check_form(operator, form, operand)?;
+        expression::check_operand(operator, form, operand, release)?;
         if operator == "$count" && operand.as_document().is_none_or(|given| !given.is_empty()) {
             let text = "$count takes no arguments, i.e. $count:{}";
             return Err(StoreError::type_mismatch(text));
         }
-        expression::check(operand, release)?;
         fields.push((name.as_str(), operator.as_str(), operand));
     }
     Ok(fields)

@@ -152,6 +152,14 @@ pub(super) fn check_sort_by_count(operand: &Bson) -> Answer<()> {
     }
 }
 
+/// Returns an error if the result of a facet cannot have this name.
+fn check_facet_name(name: &str) -> Answer<()> {
+    if name.is_empty() {
+        return path::check_field(name);
+    }
+    path::check_name(name)
+}
+
 /// Returns the names and the pipelines of `$facet`.
 pub(super) fn facets(operand: &Bson, release: Release) -> Answer<Vec<(&str, Vec<Document>)>> {
     let Some(given) = operand.as_document().filter(|given| !given.is_empty()) else {
@@ -159,11 +167,7 @@ pub(super) fn facets(operand: &Bson, release: Release) -> Answer<Vec<(&str, Vec<
         return Err(StoreError::new(40169, text));
     };
     let facets = given.iter().map(|(name, stages)| {
-        path::check_field(name)?;
-        if name.contains('.') {
-            let text = format!("FieldPath field names may not contain '.': {name}");
-            return Err(StoreError::new(16412, text));
-        }
+        check_facet_name(name)?;
         let Bson::Array(items) = stages else {
             let kind = type_name(stages);
             let text = format!("arguments to $facet must be arrays, {name} is type {kind}");

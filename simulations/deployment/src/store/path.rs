@@ -35,20 +35,28 @@ pub(crate) fn check_field(path: &str) -> Result<(), StoreError> {
     if path.ends_with('.') {
         return Err(StoreError::new(40353, "FieldPath must not end with a '.'."));
     }
-    for part in path.split('.') {
-        if part.is_empty() {
-            let text = "FieldPath field names may not be empty strings.";
-            return Err(StoreError::new(15998, text));
-        }
-        if part.starts_with('$') && !matches!(part, "$ref" | "$id" | "$db") {
-            let text = format!(
-                "FieldPath field names may not start with '$'. Consider using $getField or \
-                 $setField. Got: {path}"
-            );
-            return Err(StoreError::new(16410, text));
-        }
-    }
-    Ok(())
+    path.split('.').try_for_each(check_name)
+}
+
+/// Returns an error if a stage or an expression cannot give this name to a field.
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    let hint = "Consider using $getField or $setField.";
+    let (code, text) = match name {
+        "" => (
+            15998,
+            "FieldPath field names may not be empty strings.".to_owned(),
+        ),
+        name if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") => (
+            16410,
+            format!("FieldPath field names may not start with '$'. {hint}"),
+        ),
+        name if name.contains('.') => (
+            16412,
+            format!("FieldPath field names may not contain '.'. {hint}"),
+        ),
+        _ => return Ok(()),
+    };
+    Err(StoreError::new(code, text))
 }
 
 /// Parses `text` as an index into an array.

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Checks an expression before its evaluation. An operator that the release does not have, a
 /// further field beside an operator, a wrong number of operands, an argument that is unknown or
-/// missing, a malformed path and too deep nesting are errors.
+/// missing, a malformed path or name of a field and too deep nesting are errors.
 pub(crate) fn check(expression: &Bson, release: Release) -> Answer<()> {
     check_at(expression, release, 0)
 }
@@ -47,14 +47,13 @@ fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
                     return Err(StoreError::new(168, text));
                 };
                 check_form(name, form, operand)?;
-                match operand {
-                    Bson::Document(arguments) if operator(arguments).is_none() => {
-                        arguments.values().try_for_each(check_inner)
-                    }
-                    other => check_inner(other),
-                }
+                check_operands(form, operand, release, depth + 1)
             }
-            None => document.values().try_for_each(check_inner),
+            None => {
+                let mut names = document.keys();
+                names.try_for_each(|name| path::check_name(name))?;
+                document.values().try_for_each(check_inner)
+            }
         },
         Bson::String(text) if text == "$" => Err(StoreError::new(
             16872,
@@ -71,8 +70,31 @@ fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
     }
 }
 
+/// Checks the operand of an operator or of an accumulator, with the expressions in it.
+pub(crate) fn check_operand(
+    name: &str,
+    form: Form,
+    operand: &Bson,
+    release: Release,
+) -> Answer<()> {
+    check_form(name, form, operand)?;
+    check_operands(form, operand, release, 0)
+}
+
+/// Checks the expressions in the operand of an operator.
+fn check_operands(form: Form, operand: &Bson, release: Release, depth: usize) -> Answer<()> {
+    match (form, operand) {
+        (Form::Named(_) | Form::Either(..), Bson::Document(given)) if operator(given).is_none() => {
+            // A pattern of a sort is no expression.
+            let mut given = given.iter().filter(|(name, _)| *name != "sortBy");
+            given.try_for_each(|(_, argument)| check_at(argument, release, depth))
+        }
+        (_, operand) => check_at(operand, release, depth),
+    }
+}
+
 /// Checks the operand of an operator, without the expressions in it.
-pub(crate) fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
+fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
     match form {
         Form::Free => Ok(()),
         Form::Refused => {

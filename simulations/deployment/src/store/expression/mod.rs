@@ -36,7 +36,7 @@ use super::pattern::{Pattern, STEPS_OF_COMPILATION};
 use super::release::Release;
 use super::{number, size};
 
-pub(crate) use check::{check, check_form, check_variable_name};
+pub(crate) use check::{check, check_operand, check_variable_name};
 pub(crate) use collections::slice;
 pub(crate) use known::Form;
 #[cfg(test)]

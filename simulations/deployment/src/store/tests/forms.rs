@@ -169,3 +169,28 @@ fn paths_with_empty_parts_are_refused() {
         (bson!({ "$abs": "$a..b" }), 15998),
     ]);
 }
+
+#[test]
+fn fields_of_objects_have_names_without_dots_and_dollar_signs() {
+    let object = |expression: Bson| bson!([expression]);
+    check_refused([
+        (object(bson!({ "a.b": 1 })), 16412),
+        (object(bson!({ "a": 1, "$b": 1 })), 16410),
+        (object(bson!({ "a": { "": 1 } })), 15998),
+        (object(bson!({ "a": 1, ".": 1 })), 16412),
+        (bson!({ "$abs": { "a.b": 1 } }), 16412),
+        (bson!({ "$mergeObjects": [{ "a": { "c.d": 1 } }] }), 16412),
+        (bson!({ "$cond": [1, { "a.b": 1 }, 2] }), 16412),
+        (
+            bson!({ "$getField": { "field": "a", "input": { "a.b": 1 } } }),
+            16412,
+        ),
+        (object(bson!({ "$ref": "c" })), 168),
+    ]);
+    for expression in [
+        bson!({ "$literal": { "a.b": 1, "$c": 2 } }),
+        bson!({ "$sortArray": { "input": [], "sortBy": { "a.b": 1 } } }),
+    ] {
+        assert_eq!(refused(&expression), [None; 3], "{expression}");
+    }
+}

@@ -131,6 +131,16 @@ fn malformed_unwinds_and_groups_are_refused() {
             doc! { "$group": { "_id": 1, "a": { "$sum": 1, "$max": 1 } } },
             40238,
         ),
+        (doc! { "$group": { "_id": { "a.b": "$a" } } }, 16412),
+        (
+            doc! { "$group": { "_id": { "a": "$a", "$b": "$b" } } },
+            16410,
+        ),
+        (doc! { "$group": { "_id": { "a": 1 } } }, 17390),
+        (
+            doc! { "$group": { "_id": 1, "a": { "$push": { "a.b": 1 } } } },
+            16412,
+        ),
         (doc! { "$sortByCount": 1 }, 40149),
         (doc! { "$sortByCount": "a" }, 40148),
         (doc! { "$sortByCount": { "a": 1 } }, 40147),
