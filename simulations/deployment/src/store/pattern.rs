@@ -6,6 +6,7 @@
 //! engine of linear time takes time in proportion to it. Classes such as `\w` have only ASCII
 //! characters, as in the server.
 
+mod escapes;
 mod translation;
 
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::budget::Budget;
 use super::error::StoreError;
-use translation::translated;
+use translation::{Anchors, BACKTRACKING, LINEAR, Translation, invalid, translated};
 
 /// The length of the longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 16_384;
@@ -41,15 +42,12 @@ const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
 /// The steps that count for the compilation of a pattern.
 pub(crate) const STEPS_OF_COMPILATION: u64 = 5_000;
 
-/// The end of a text, or the place before a newline there, for the engine with look-around.
-const END: &str = r"(?=\n?\z)";
-
 /// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     engine: Engine,
-    /// The pattern for texts that end with a newline, if it has a `$` or `\Z`, which also fit
-    /// before that newline. The engine of linear time only knows the end of the text.
+    /// The pattern for texts that end with a newline, if it has an anchor which the engine of
+    /// linear time reads in another way there.
     end: Option<Arc<End>>,
 }
 
@@ -66,26 +64,48 @@ struct End {
     text: String,
     options: String,
     max_bytes: usize,
-    /// True if the pattern has one `$` and nothing follows it, so that it is enough to try the text
-    /// without its newline.
-    is_last: bool,
+    form: EndForm,
     engine: OnceLock<Option<Engine>>,
+}
+
+/// The anchors of a pattern that have another meaning in a text that ends with a newline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum EndForm {
+    /// One `$`, and nothing follows it. It is enough to try the text without its newline.
+    Last,
+    /// `^` with the option `m`, which does not fit after the last newline.
+    Lines,
+    /// Others. `$` and `\Z` also fit before the last newline.
+    Other,
+}
+
+impl EndForm {
+    fn of(translation: &Translation) -> Option<Self> {
+        let end = translation.text.rsplit_once(BACKTRACKING.end);
+        match (end, translation.has_line_starts) {
+            (None, false) => None,
+            (None, true) => Some(Self::Lines),
+            (Some(_), true) => Some(Self::Other),
+            // The text of a further `$` contains `\z` as well.
+            (Some((before, last)), false) => {
+                let is_last = last.chars().all(|c| c == ')') && !before.contains(r"\z");
+                Some(if is_last { Self::Last } else { Self::Other })
+            }
+        }
+    }
 }
 
 impl End {
     /// Returns what is needed for texts that end with a newline, or `None` if nothing is.
-    fn of(text: &str, options: &str, max_bytes: usize) -> Option<Self> {
-        let translated = translated(text, options, (r"\b", END));
-        let (before, last) = translated.rsplit_once(END)?;
-        // The text of a further `$` contains `\z` as well.
-        let has_other_end = before.contains(r"\z");
-        Some(Self {
-            is_last: last.chars().all(|c| c == ')') && !has_other_end,
+    fn of(text: &str, options: &str, max_bytes: usize) -> Result<Option<Self>, StoreError> {
+        let form = EndForm::of(&translated(text, options, &BACKTRACKING)?);
+        Ok(form.map(|form| Self {
             text: text.to_owned(),
             options: options.to_owned(),
             max_bytes: MAX_BYTES.min(max_bytes),
+            form,
             engine: OnceLock::new(),
-        })
+        }))
     }
 
     fn engine(&self, budget: &Budget) -> Result<&Engine, StoreError> {
@@ -93,11 +113,13 @@ impl End {
             budget.step(STEPS_OF_COMPILATION)?;
         }
         let engine = self.engine.get_or_init(|| {
-            let regex = backtracking(&self.text, &self.options, self.max_bytes).ok()?;
+            let translation = translated(&self.text, &self.options, &BACKTRACKING).ok()?;
+            let regex = backtracking(&translation, &self.options, self.max_bytes).ok()?;
             Some(Engine::Backtracking(Box::new(regex)))
         });
         engine.as_ref().ok_or_else(|| {
-            let text = "a regular expression with $ is too large for a text with a last newline";
+            let text =
+                "a regular expression with anchors is too large for a text with a last newline";
             StoreError::new(51091, text)
         })
     }
@@ -114,30 +136,29 @@ impl Pattern {
             let text = format!("invalid flag in regex options: {other}");
             return Err(StoreError::new(51108, text));
         }
-        let linear = |engine| Self {
-            engine,
-            end: End::of(text, options, max_bytes).map(Arc::new),
-        };
-        let small = plain(text, options, SMALL_BYTES.min(max_bytes));
-        let reason = match small {
-            Ok(regex) => return Ok(linear(Engine::Small(regex))),
-            Err(regex::Error::CompiledTooBig(_)) => {
-                match plain(text, options, MAX_BYTES.min(max_bytes)) {
-                    Ok(regex) => return Ok(linear(Engine::Large(regex))),
-                    Err(error) => error.to_string(),
-                }
+        let max_bytes = MAX_BYTES.min(max_bytes);
+        let translate = |anchors: &Anchors| translated(text, options, anchors);
+        let translation = translate(&LINEAR)?;
+        let reason = match linear(&translation, options, max_bytes) {
+            Some(Ok(engine)) => {
+                let end = End::of(text, options, max_bytes)?.map(Arc::new);
+                return Ok(Self { engine, end });
             }
-            Err(error) => match backtracking(text, options, MAX_BYTES.min(max_bytes)) {
+            Some(Err(regex::Error::CompiledTooBig(size))) => {
+                format!("Compiled regex exceeds size limit of {size} bytes.")
+            }
+            other => match backtracking(&translate(&BACKTRACKING)?, options, max_bytes) {
                 Ok(regex) => {
                     let engine = Engine::Backtracking(Box::new(regex));
                     return Ok(Self { engine, end: None });
                 }
-                Err(_) => error.to_string(),
+                Err(error) => match other {
+                    Some(Err(error)) => error.to_string(),
+                    _ => error.to_string(),
+                },
             },
         };
-        let reason = reason.lines().last().unwrap_or_default();
-        let text = format!("Regular expression is invalid: {reason}");
-        Err(StoreError::new(51091, text))
+        Err(invalid(reason.lines().last().unwrap_or_default()))
     }
 
     /// True if the pattern matches a part of the text.
@@ -146,13 +167,20 @@ impl Pattern {
     ///
     /// If the work of the query exceeds its limit.
     pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
-        if self.engine.is_match(text, budget)? {
-            return Ok(true);
-        }
-        match (&self.end, text.strip_suffix('\n')) {
-            (Some(end), Some(rest)) if end.is_last => self.engine.is_match(rest, budget),
-            (Some(end), Some(_)) => end.engine(budget)?.is_match(text, budget),
-            _ => Ok(false),
+        let (Some(end), Some(rest)) = (&self.end, text.strip_suffix('\n')) else {
+            return self.engine.is_match(text, budget);
+        };
+        match end.form {
+            EndForm::Lines => match self.engine.shortest(text, budget)? {
+                // A match that does not reach the end of the text needs no `^` there.
+                Some(length) if length < text.len() => Ok(true),
+                Some(_) => end.engine(budget)?.is_match(text, budget),
+                None => Ok(false),
+            },
+            EndForm::Last => {
+                Ok(self.engine.is_match(text, budget)? || self.engine.is_match(rest, budget)?)
+            }
+            EndForm::Other => end.engine(budget)?.is_match(text, budget),
         }
     }
 
@@ -171,8 +199,17 @@ impl Pattern {
         let (Some(end), Some(rest)) = (&self.end, text.strip_suffix('\n')) else {
             return self.engine.captures(text, start, budget);
         };
-        if end.is_last {
+        if end.form != EndForm::Other {
             let whole = self.engine.captures(text, start, budget)?;
+            if end.form == EndForm::Lines {
+                let bounds = |found: &Groups| found.first().copied().flatten();
+                return match whole.as_ref().and_then(bounds) {
+                    Some((_, last)) if last == text.len() => {
+                        end.engine(budget)?.captures(text, start, budget)
+                    }
+                    _ => Ok(whole),
+                };
+            }
             let before = match start <= rest.len() {
                 true => self.engine.captures(rest, start, budget)?,
                 false => None,
@@ -196,6 +233,17 @@ impl Engine {
         match self {
             Self::Small(regex) | Self::Large(regex) => Ok(regex.is_match(text)),
             Self::Backtracking(regex) => regex.is_match(text).map_err(|e| failed(&e)),
+        }
+    }
+
+    /// Returns the end of a match, which is the shortest one on the engine of linear time.
+    fn shortest(&self, text: &str, budget: &Budget) -> Result<Option<usize>, StoreError> {
+        match self {
+            Self::Small(regex) | Self::Large(regex) => {
+                self.charge(text, budget)?;
+                Ok(regex.shortest_match(text))
+            }
+            Self::Backtracking(_) => Ok(self.is_match(text, budget)?.then_some(text.len())),
         }
     }
 
@@ -256,10 +304,28 @@ fn failed(error: &fancy_regex::Error) -> StoreError {
     StoreError::new(51156, text)
 }
 
+/// Compiles a pattern for the engine of linear time. Returns `None` if it needs the other one.
+fn linear(
+    pattern: &Translation,
+    options: &str,
+    max_bytes: usize,
+) -> Option<Result<Engine, regex::Error>> {
+    if pattern.needs_backtracking {
+        return None;
+    }
+    Some(
+        match plain(&pattern.text, options, SMALL_BYTES.min(max_bytes)) {
+            Err(regex::Error::CompiledTooBig(_)) => {
+                plain(&pattern.text, options, max_bytes).map(Engine::Large)
+            }
+            compiled => compiled.map(Engine::Small),
+        },
+    )
+}
+
 fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&translated(text, options, (r"(?-u:\b)", r"\z")))
+    RegexBuilder::new(text)
         .case_insensitive(options.contains('i'))
-        .multi_line(options.contains('m'))
         .dot_matches_new_line(options.contains('s'))
         .ignore_whitespace(options.contains('x'))
         .size_limit(max_bytes)
@@ -268,13 +334,12 @@ fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Er
 }
 
 fn backtracking(
-    text: &str,
+    pattern: &Translation,
     options: &str,
     max_bytes: usize,
 ) -> Result<fancy_regex::Regex, fancy_regex::Error> {
-    FancyBuilder::new(&translated(text, options, (r"\b", END)))
+    FancyBuilder::new(&pattern.text)
         .case_insensitive(options.contains('i'))
-        .multi_line(options.contains('m'))
         .dot_matches_new_line(options.contains('s'))
         .verbose_mode(options.contains('x'))
         .backtrack_limit(MAX_BACKTRACKS)
@@ -284,109 +349,4 @@ fn backtracking(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn is_match(pattern: &str, text: &str) -> bool {
-        let pattern = Pattern::new(pattern, "", usize::MAX).expect(pattern);
-        pattern.is_match(text, &Budget::default()).expect(text)
-    }
-
-    #[test]
-    fn patterns_have_the_syntax_of_the_server() {
-        for (pattern, fitting, other) in [
-            (r"^\d+$", "12", "١٢"),
-            (r"^\w$", "a", "ä"),
-            (r"^[\w-]+$", "a-b", "a b"),
-            (r"^[^\s]$", "\u{a0}", " "),
-            (r"^\S\W\D$", "a-b", "a-1"),
-            (r"\bfoo\b", "a foo b", "afoob"),
-            (r"end\Z", "the end\n", "the end\n\n"),
-            ("^[a[b]$", "[", "]"),
-            ("^[]a]$", "]", "["),
-            ("^[a&&b]$", "&", "c"),
-            ("^[[:alpha:]]+$", "abc", "a1"),
-            ("foo(?=bar)", "foobar", "foobaz"),
-            ("(?<!a)b", "cb", "ab"),
-            (r"(a|b)\1", "xaa", "ab"),
-            (r"^(?>a+)b", "aab", "aac"),
-            (r"^[\w-.]+@", "a-b.c@", "a b@"),
-            (r"^[\s-a]$", "-", "5"),
-            (r"^[\w-|]$", "-", "`"),
-            ("^[+--]$", ",", "a"),
-            (r"^\Qa.b*\E+$", "a.b**", "axb"),
-            ("ab$", "ab\n", "ab\n\n"),
-            ("^(ab|c$)", "c\n", "c\n\n"),
-            (r"a$\n", "a\n", "a"),
-            (r"(a$)\n", "a\n", "a"),
-            (r"((a)$)\s", "a\n", "a"),
-            (r"(a$|b)\n", "a\n", "a"),
-            ("(a$|b$)", "b\n", "b\n\n"),
-            (r"\(?m$", "m\n", "m\n\n"),
-            (r"^a\z", "a", "a\n"),
-            (r"(a\z|b$)", "b\n", "a\n"),
-            ("(?m)a$", "a\nb", "ab"),
-            ("[$]", "$", "a"),
-            (r"a(?=b$)", "ab\n", "ab\nc"),
-            ("^a{,3}$", "a{,3}", "aaa"),
-            ("^a{2,3}$", "aaa", "a"),
-            ("^{a}$", "{a}", "a"),
-            (r"^\x{61}\p{Lu}$", "aB", "ab"),
-        ] {
-            assert!(is_match(pattern, fitting), "{pattern} {fitting}");
-            assert!(!is_match(pattern, other), "{pattern} {other}");
-        }
-        let options = Pattern::new("A . b # c", "isx", usize::MAX).expect("a pattern");
-        assert_eq!(options.is_match("a\nB", &Budget::default()), Ok(true));
-        let end = Pattern::new("a\\n?$", "", usize::MAX).expect("a pattern");
-        let lazy = Pattern::new("a\\n??$", "", usize::MAX).expect("a pattern");
-        let found = |pattern: &Pattern| {
-            let found = pattern
-                .captures("a\n", 0, &Budget::default())
-                .expect("no error");
-            found.expect("a match")[0]
-        };
-        assert_eq!((found(&end), found(&lazy)), (Some((0, 2)), Some((0, 1))));
-        let word = Pattern::new(r"(\w+)\.$", "", usize::MAX).expect("a pattern");
-        let budget = Budget::default();
-        for _ in 0..20_000 {
-            let found = word.captures("line 7 some text ends here.\n", 0, &budget);
-            let groups = found.expect("within the limit").expect("a match");
-            assert_eq!(groups, [Some((22, 27)), Some((22, 26))]);
-        }
-        let commented = Pattern::new("a # [x\n[b]c", "x", usize::MAX).expect("a pattern");
-        assert_eq!(commented.is_match("abc", &Budget::default()), Ok(true));
-        for (pattern, options, code) in [("a", "q", 51108), ("(", "", 51091), ("(?=a", "", 51091)] {
-            let error = Pattern::new(pattern, options, usize::MAX).expect_err(pattern);
-            assert_eq!(error.code, code, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn the_work_of_a_pattern_is_charged_or_refused() {
-        let text = "a".repeat(5_000);
-        for pattern in [
-            "(a{1,100}){1,100}b",
-            "(a{1,30}){1,30}b",
-            "(a*)*(?=b)c",
-            r"(a+)+\1b",
-        ] {
-            let budget = Budget::default();
-            let Ok(pattern) = Pattern::new(pattern, "", usize::MAX) else {
-                continue;
-            };
-            let attempts = 100_000;
-            let over = (0..attempts).position(|_| pattern.is_match(&text, &budget).is_err());
-            assert!(over.is_some_and(|at| at < 2_000), "{pattern:?} {over:?}");
-        }
-        let short = Pattern::new(r"(a*)*\1b", "", usize::MAX).expect("a pattern");
-        let budget = Budget::default();
-        let over = (0..10_000).position(|_| short.is_match("aaaaaaaaaaaaaa", &budget).is_err());
-        assert!(over.is_some_and(|at| at < 3_000), "{over:?}");
-        let small = Pattern::new("ab", "", usize::MAX).expect("a pattern");
-        let budget = Budget::default();
-        for _ in 0..100_000 {
-            assert_eq!(small.is_match("a short text", &budget), Ok(false));
-        }
-    }
-}
+mod tests;
