@@ -42,7 +42,7 @@ impl Member {
             "replSetGetConfig" => self.replica_config()?,
             "currentOp" => self.current_operations(now, conn, request)?,
             "killOp" => self.kill_operation(now, request)?,
-            "listShards" | "enableSharding" => self.sharding(request)?,
+            "listShards" | "getShardMap" | "enableSharding" => self.sharding(request)?,
             "configureFailPoint" => return self.configure_fail_point(request).map(Some),
             _ => return Ok(None),
         };

@@ -64,6 +64,16 @@ fn each_database_is_on_one_shard() {
         Some(2),
         "{shards}"
     );
+    let map = send_to(&mut world, conn, "admin", doc! { "getShardMap": 1 });
+    let (one, two) = ("shard0/shard:27018", "shard1/shard:27019");
+    let expected = doc! {
+        "map": { "config": one, "shard0": one, "shard1": two },
+        "hosts": { "shard:27018": "shard0", "shard:27019": "shard1" },
+        "connStrings": { one: "shard0", two: "shard1" },
+    };
+    for (part, value) in expected {
+        assert_eq!(map.get(&part), Some(&value), "{map}");
+    }
 }
 
 #[test]

@@ -338,10 +338,11 @@ fn privilege(request: &Request) -> Option<Privilege> {
         "createUser" | "updateUser" | "dropUser" | "dropAllUsersFromDatabase" | "usersInfo" => {
             Privilege::Users
         }
-        "currentOp" | "killOp" | "top" | "listShards" | "enableSharding" | "shardCollection"
-        | "serverStatus" | "hostInfo" | "replSetGetStatus" | "replSetGetConfig"
-        | "replSetStepDown" | "replSetFreeze" | "getParameter" | "setParameter" | "getLog"
-        | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats" | "fsync" => Privilege::Cluster,
+        "currentOp" | "killOp" | "top" | "listShards" | "getShardMap" | "enableSharding"
+        | "shardCollection" | "serverStatus" | "hostInfo" | "replSetGetStatus"
+        | "replSetGetConfig" | "replSetStepDown" | "replSetFreeze" | "getParameter"
+        | "setParameter" | "getLog" | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats"
+        | "fsync" => Privilege::Cluster,
         _ => return None,
     };
     Some(privilege)
