@@ -132,12 +132,24 @@ impl Member {
         let name = namespace(request)?;
         self.replica.store().refuse_view(&name)?;
         let found = self.replica.store().statistics(&name);
-        let average = found.size_bytes.checked_div(found.count).unwrap_or(0);
-        let mut reply = doc! {
-            "ns": name.to_string(), "avgObjSize": i64::try_from(average).unwrap_or(i64::MAX),
-        };
-        let scale = request.command.get("scale").and_then(integer);
-        reply.extend(found.scaled(scale.unwrap_or(1)));
+        let scale = request.command.get("scale").and_then(integer).unwrap_or(1);
+        let mut reply = doc! { "ns": name.to_string() };
+        if !self.replica.store().contains(&name) {
+            reply.extend(doc! { "size": 0, "count": 0 });
+            if self.options.version.release >= [6, 0, 0] {
+                reply.insert("numOrphanDocs", 0);
+            }
+            reply.extend(doc! {
+                "storageSize": 0, "totalSize": 0, "nindexes": 0, "totalIndexSize": 0,
+                "indexDetails": {}, "indexSizes": {},
+                "scaleFactor": i32::try_from(scale).unwrap_or(i32::MAX),
+            });
+            return Ok(Reply::from(reply).into());
+        }
+        if let Some(average) = found.size_bytes.checked_div(found.count) {
+            reply.insert("avgObjSize", i64::try_from(average).unwrap_or(i64::MAX));
+        }
+        reply.extend(found.scaled(scale));
         Ok(Reply::from(reply).into())
     }
 

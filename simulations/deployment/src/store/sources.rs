@@ -8,9 +8,9 @@ use super::Answer;
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::number;
-use super::order::display;
+use super::order::{display, type_name};
 use super::pipeline::Run;
-use super::release::Release;
+use super::release::{Name, Release, name};
 use super::stages::GIVEN;
 use super::types::{Namespace, Shared};
 
@@ -28,29 +28,7 @@ impl Run<'_> {
                 Err(StoreError::new(73, text))
             }
             "$documents" | GIVEN => self.made(operand),
-            "$collStats" => {
-                let namespace = Namespace::new(self.database, collection);
-                let statistics = self.store.statistics(&namespace);
-                let mut row = doc! { "ns": namespace.to_string(), "localTime": self.context.now };
-                let asked = |part: &str| operand.as_document().and_then(|parts| parts.get(part));
-                if asked("count").is_some() {
-                    row.insert("count", i64::try_from(statistics.count).unwrap_or(i64::MAX));
-                }
-                if let Some(storage) = asked("storageStats") {
-                    let options = storage.as_document();
-                    let scale = options.and_then(|options| options.get("scale"));
-                    let scale = scale.and_then(number::truncated).unwrap_or(1);
-                    if scale < 1 {
-                        let text = format!(
-                            "BSON field 'scale' value must be >= 1, actual value '{scale}'"
-                        );
-                        let is_old = self.context.release < Release([8, 0, 0]);
-                        return Err(StoreError::new(if is_old { 51024 } else { 2 }, text));
-                    }
-                    row.insert("storageStats", statistics.scaled(scale));
-                }
-                Ok(vec![Arc::new(row)])
-            }
+            "$collStats" => self.collection_statistics(collection, operand),
             _ => {
                 let namespace = Namespace::new(self.database, collection);
                 let indexes = self.store.list_indexes(&namespace).unwrap_or_default();
@@ -64,6 +42,60 @@ impl Run<'_> {
                 Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
             }
         }
+    }
+
+    /// Runs `$collStats`. Latencies and plans are not counted.
+    fn collection_statistics(&self, collection: &str, operand: &Bson) -> Answer<Vec<Shared>> {
+        let release = self.context.release;
+        let parts = statistics_parts(operand, release)?;
+        let namespace = Namespace::new(self.database, collection);
+        let statistics = self.store.statistics(&namespace);
+        let mut row = doc! { "ns": namespace.to_string(), "localTime": self.context.now };
+        let counted = ["storageStats", "count", "queryExecStats"];
+        let needs_collection = counted.iter().find(|part| parts.contains_key(part));
+        if let Some(part) = needs_collection
+            && !self.store.contains(&namespace)
+        {
+            let executor = match release < Release([4, 4, 0]) {
+                true => "",
+                false => "PlanExecutor error during aggregation :: caused by :: ",
+            };
+            let text = format!(
+                "{executor}Unable to retrieve {part} in $collStats stage :: caused by :: \
+                 Collection [{namespace}] not found."
+            );
+            return Err(StoreError::new(26, text));
+        }
+        if let Some(Bson::Document(options)) = parts.get("latencyStats") {
+            let mut none = doc! { "latency": 0_i64, "ops": 0_i64 };
+            if options.get("histograms").is_some_and(expression::truthy) {
+                none.insert("histogram", Vec::<Bson>::new());
+            }
+            let kinds = ["reads", "writes", "commands", "transactions"];
+            let latencies: Document = kinds
+                .iter()
+                .map(|kind| ((*kind).to_owned(), none.clone().into()))
+                .collect();
+            row.insert("latencyStats", latencies);
+        }
+        if let Some(Bson::Document(options)) = parts.get("storageStats") {
+            let scale = options.get("scale").and_then(number::truncated);
+            let scale = scale.unwrap_or(1);
+            if scale < 1 {
+                let text = format!("BSON field 'scale' value must be >= 1, actual value '{scale}'");
+                let is_old = release < Release([8, 0, 0]);
+                return Err(StoreError::new(if is_old { 51024 } else { 2 }, text));
+            }
+            row.insert("storageStats", statistics.scaled(scale));
+        }
+        if parts.contains_key("count") {
+            row.insert("count", i64::try_from(statistics.count).unwrap_or(i64::MAX));
+        }
+        if parts.contains_key("queryExecStats") {
+            let scans = doc! { "total": 0_i64, "nonTailable": 0_i64 };
+            row.insert("queryExecStats", doc! { "collectionScans": scans });
+        }
+        Ok(vec![Arc::new(row)])
     }
 
     /// Evaluates the operand of `$documents`, and returns the documents in the resulting array.
@@ -89,4 +121,51 @@ impl Run<'_> {
         };
         items.into_iter().map(document).collect()
     }
+}
+
+/// The parts of `$collStats`, with the code for a wrong type before 5.0.
+const PARTS: [Name<i32>; 4] = [
+    name("latencyStats", 40167),
+    name("storageStats", 40279),
+    name("count", 40480),
+    name("queryExecStats", 31141).since(4, 4, 0),
+];
+
+/// Returns the operand of `$collStats`, which is an object of objects.
+fn statistics_parts(operand: &Bson, release: Release) -> Answer<&Document> {
+    let is_old = release < Release([5, 0, 0]);
+    let Bson::Document(parts) = operand else {
+        let code = if is_old { 40166 } else { 5_447_000 };
+        let shown = display(operand);
+        let text = format!("$collStats must take a nested object but found: $collStats: {shown}");
+        return Err(StoreError::new(code, text));
+    };
+    for (part, value) in parts {
+        let Some(code) = Name::find(&PARTS, part, release) else {
+            return Err(match is_old {
+                true => {
+                    let text = format!("unrecognized option to $collStats: {part}");
+                    StoreError::new(40168, text)
+                }
+                false => {
+                    let text = format!("BSON field '$collStats.{part}' is an unknown field.");
+                    StoreError::new(40415, text)
+                }
+            });
+        };
+        if value.as_document().is_none() {
+            let kind = type_name(value);
+            return Err(match is_old {
+                true => {
+                    let text = format!("{part} argument must be an object, but got {part}: {kind}");
+                    StoreError::new(code, text)
+                }
+                false => StoreError::type_mismatch(format!(
+                    "BSON field '$collStats.{part}' is the wrong type '{kind}', expected type \
+                     'object'"
+                )),
+            });
+        }
+    }
+    Ok(parts)
 }

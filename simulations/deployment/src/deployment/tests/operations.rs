@@ -2,7 +2,7 @@
 
 use super::world::{World, standalone};
 use crate::deployment::{ConnId, DeploymentOptions};
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, bson, doc};
 use onionskin_core::address::Address;
 use std::time::Duration;
 
@@ -90,6 +90,7 @@ fn the_use_and_the_size_of_collections_are_shown() {
     ] {
         assert_eq!(code(&mut world, conn, command.clone()), 59, "{command}");
     }
+    assert_eq!(code(&mut world, conn, doc! { "getShardMap": 1 }), 238);
 }
 
 #[test]
@@ -219,4 +220,35 @@ fn the_limits_of_a_capped_collection_are_shown() {
     let entry = batch.expect("a batch")[0].as_document().expect("an entry");
     let expected = doc! { "capped": true, "size": 4096, "max": 5 };
     assert_eq!(entry.get_document("options").ok(), Some(&expected));
+}
+
+#[test]
+fn an_absent_collection_has_no_statistics() {
+    let (mut world, conn) = standalone();
+    let stats = send(&mut world, conn, doc! { "collStats": "x", "$db": "d" });
+    let (size, details) = (stats.get_i32("size"), stats.get_document("indexDetails"));
+    assert_eq!((size.ok(), details.ok()), (Some(0), Some(&doc! {})));
+    assert!(!stats.contains_key("avgObjSize"), "{stats}");
+    let aggregate = |parts: Bson| {
+        doc! {
+            "aggregate": "x", "pipeline": [{ "$collStats": parts }], "cursor": {}, "$db": "d",
+        }
+    };
+    for (parts, expected) in [
+        (bson!({ "storageStats": {} }), 26),
+        (bson!({ "count": {} }), 26),
+        (bson!({ "queryExecStats": {} }), 26),
+        (bson!({ "latencyStats": { "histograms": true } }), 0),
+        (bson!({}), 0),
+        (bson!(5), 5_447_000),
+        (bson!({ "count": 5 }), 14),
+        (bson!({ "other": {} }), 40415),
+    ] {
+        let found = code(&mut world, conn, aggregate(parts.clone()));
+        assert_eq!(found, expected, "{parts}");
+    }
+    let reply = send(&mut world, conn, aggregate(bson!({ "count": {} })));
+    let expected = "PlanExecutor error during aggregation :: caused by :: Unable to retrieve count \
+                    in $collStats stage :: caused by :: Collection [d.x] not found.";
+    assert_eq!(reply.get_str("errmsg").ok(), Some(expected));
 }
