@@ -301,6 +301,16 @@ fn messages_name_the_field_and_the_types() {
              '[long, int, decimal, double']",
         ),
         (
+            doc! { "findAndModify": "c", "remove": "yes" },
+            "BSON field 'findAndModify.remove' is the wrong type 'string', expected types '[bool, \
+             long, int, decimal, double']",
+        ),
+        (
+            doc! { "dropIndexes": "c", "index": true },
+            "BSON field 'dropIndexes.index' is the wrong type 'bool', expected types '[string, \
+             object']",
+        ),
+        (
             doc! { "insert": "c", "documents": [{}, 1] },
             "BSON field 'insert.documents.1' is the wrong type 'int', expected type 'object'",
         ),

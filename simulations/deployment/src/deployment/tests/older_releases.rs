@@ -2,7 +2,7 @@
 
 use super::world::{World, send};
 use crate::deployment::{ConnId, DeploymentOptions, ServerVersion};
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use onionskin_core::address::Address;
 
 /// Makes a world of a standalone of a release with one document, and a connection to it.
@@ -77,6 +77,27 @@ fn only_queries_have_a_comment_before_4_4() {
     let (code, message) = error(&mut world, conn, insert);
     assert_eq!(code, 40415);
     assert!(message.contains("'insert.comment'"), "{message}");
+}
+
+#[test]
+fn a_find_with_a_wrong_type_is_not_parsed_before_5_0() {
+    for (option, value, reason) in [
+        ("filter", Bson::Int32(5), "of BSON type object"),
+        ("sort", Bson::Boolean(true), "of BSON type object"),
+        ("limit", "1".into(), "numeric"),
+        ("singleBatch", Bson::Int32(1), "of BSON type bool"),
+        ("hint", Bson::Int32(1), "either a string or nested object"),
+    ] {
+        let mut command = doc! { "find": "c" };
+        command.insert(option, value);
+        let (mut world, conn) = standalone([4, 4, 29]);
+        let (code, text) = error(&mut world, conn, command.clone());
+        assert_eq!(code, 9, "{command}: {text}");
+        let expected = format!("'{option}' field must be {reason}.");
+        assert!(text.ends_with(&expected), "{text}");
+        let (mut world, conn) = standalone([5, 0, 31]);
+        assert_eq!(error(&mut world, conn, command.clone()).0, 14, "{command}");
+    }
 }
 
 #[test]

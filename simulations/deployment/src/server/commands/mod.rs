@@ -152,7 +152,10 @@ impl Row {
             let known = self.fields.iter().chain(general::GENERIC);
             let mut known = known.filter(|field| field.exists(release));
             match known.find(|field| field.name == name) {
-                Some(field) => field.check(&format!("{prefix}.{name}"), value, release)?,
+                Some(field) => {
+                    older::check_type(request, field, value, release)?;
+                    field.check(&format!("{prefix}.{name}"), value, release)?;
+                }
                 None if self.strict => {
                     return Err(older::unknown_field(request, prefix, name, release));
                 }

@@ -1,6 +1,11 @@
-//! The errors of servers before 5.0 for fields that they do not know, and for a `comment`.
+//! The errors of servers before 5.0 for fields that they do not know, for wrong types of the fields
+//! of `find`, and for a `comment`.
 
-use super::{Release, field, types::Kind, unknown};
+use super::{
+    Release, field, is_generic,
+    types::{Field, Kind, type_name},
+    unknown,
+};
 use crate::{
     server::{
         connection::Request,
@@ -27,16 +32,52 @@ pub(super) fn unknown_field(
     match request.name.as_str() {
         _ if release >= (5, 0) => unknown(&format!("{prefix}.{name}")),
         "aggregate" => fault(9, format!("unrecognized field '{name}'")),
-        "find" | "getMore" => {
-            let shown: String = display(&request.command).chars().take(MAX_SHOWN).collect();
-            let text = format!("Failed to parse: {shown}. Unrecognized field '{name}'.");
-            fault(9, text)
-        }
+        "find" | "getMore" => unparsed(request, &format!("Unrecognized field '{name}'.")),
         "findAndModify" | "findandmodify" => {
             fault(51177, format!("BSON field '{name}' is an unknown field."))
         }
         _ => unknown(&format!("{prefix}.{name}")),
     }
+}
+
+/// Returns an error if a field of a `find` has a wrong type, at a server before 5.0. Such a server
+/// reads a `find` without a description.
+pub(super) fn check_type(
+    request: &Request,
+    field: &Field,
+    value: &Bson,
+    release: Release,
+) -> Result<(), Fault> {
+    if release >= (5, 0) || request.name != "find" || is_generic(field.name) {
+        return Ok(());
+    }
+    let name = field.name;
+    let (is_right, wanted) = match field.kind {
+        Kind::Object => (matches!(value, Bson::Document(_)), "of BSON type object"),
+        Kind::Bool => (matches!(value, Bson::Boolean(_)), "of BSON type bool"),
+        Kind::Whole => {
+            let kinds = ["int", "long", "double", "decimal"];
+            (kinds.contains(&type_name(value)), "numeric")
+        }
+        Kind::TextOrObject => (
+            matches!(value, Bson::String(_) | Bson::Document(_)),
+            "either a string or nested object",
+        ),
+        _ => return Ok(()),
+    };
+    match is_right {
+        true => Ok(()),
+        false => Err(unparsed(
+            request,
+            &format!("'{name}' field must be {wanted}."),
+        )),
+    }
+}
+
+/// Returns the error of a command that a server cannot read.
+fn unparsed(request: &Request, reason: &str) -> Fault {
+    let shown: String = display(&request.command).chars().take(MAX_SHOWN).collect();
+    fault(9, format!("Failed to parse: {shown}. {reason}"))
 }
 
 /// Returns an error if a command has a `comment` that the release does not take. Before 4.4, only
@@ -58,10 +99,8 @@ pub(super) fn check_comment(request: &Request, release: [u16; 3]) -> Result<(), 
         }
         _ if (major, minor) >= (4, 4) => Ok(()),
         "find" if !is_text => {
-            let shown: String = display(&request.command).chars().take(MAX_SHOWN).collect();
-            let text =
-                format!("Failed to parse: {shown}. 'comment' field must be of BSON type string.");
-            Err(fault(9, text))
+            let reason = "'comment' field must be of BSON type string.";
+            Err(unparsed(request, reason))
         }
         "aggregate" if !is_text => Err(fault(14, "comment must be a string")),
         "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "getMore" => {
