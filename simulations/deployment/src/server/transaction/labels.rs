@@ -21,8 +21,9 @@ pub(in crate::server) fn labels(
         (true, 251) => concern.is_none(),
         (false, code) if is_retryable(code) || code == 251 => true,
         // WriteConflict, LockTimeout, PreparedTransactionInProgress, and errors of snapshots and
-        // of routing.
-        (_, code) => matches!(code, 24 | 112 | 239 | 246 | 249 | 250 | 267 | 13388),
+        // of routing. MaxTimeMSExpired (50) is none of them.
+        (_, 24 | 112 | 267) => true,
+        (_, code) => matches!(code, 150 | 239 | 246 | 249 | 250 | 272 | 13388),
     };
     let mut labels = Vec::new();
     if is_part && code.is_some_and(is_transient) {

@@ -242,3 +242,31 @@ fn before_4_4_transactions_create_no_collections() {
     succeed(&three.start(&mut world, insert(&[doc! { "_id": 1 }])));
     succeed(&three.commit(&mut world));
 }
+
+#[test]
+fn the_code_of_an_error_decides_whether_a_transaction_is_tried_again() {
+    let (mut world, _, conn) = with_primary();
+    let mut fails = |session: u8, data: Document, labels: &[&str]| {
+        let point = doc! {
+            "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data,
+            "$db": "admin",
+        };
+        succeed(&send(&mut world, conn, point));
+        let mut read = find_all();
+        read.insert("maxTimeMS", 100);
+        let reply = client(conn, session).start(&mut world, read);
+        let code = reply.get_i32("code").unwrap_or_default();
+        fail(&reply, code, labels);
+        code
+    };
+    let block = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 500 };
+    assert_eq!(fails(1, block, &[]), 50);
+    for (session, code) in (2..).zip([50, 290, 64]) {
+        let data = doc! { "failCommands": ["find"], "errorCode": code };
+        assert_eq!(fails(session, data, &[]), code);
+    }
+    for (session, code) in (5..).zip([24, 112, 150, 189, 246, 262, 272]) {
+        let data = doc! { "failCommands": ["find"], "errorCode": code };
+        assert_eq!(fails(session, data, TRANSIENT), code);
+    }
+}
