@@ -198,8 +198,13 @@ fn create_indexes(store: &mut Store, request: &Request) -> Result<Document, Faul
         "numIndexesAfter": number(done.after),
         "createdCollectionAutomatically": done.created_collection,
     };
-    if done.before == done.after {
-        reply.insert("note", "all indexes already exist");
+    let built = usize::try_from(done.after - done.before).unwrap_or(usize::MAX);
+    if built < indexes.len() {
+        let text = match built {
+            0 => "all indexes already exist",
+            _ => "index already exists",
+        };
+        reply.insert("note", text);
     }
     Ok(reply)
 }

@@ -431,3 +431,24 @@ fn an_index_becomes_unique_after_it_was_prepared() {
     let reply = send(&mut world, conn, insert);
     assert!(reply.contains_key("writeErrors"), "{reply}");
 }
+
+#[test]
+fn a_note_tells_that_indexes_exist() {
+    let (mut world, conn) = standalone();
+    let entry = |field: &str| doc! { "key": { field: 1 }, "name": field };
+    for (indexes, note) in [
+        (vec![entry("a"), entry("b")], None),
+        (vec![entry("a"), entry("d")], Some("index already exists")),
+        (
+            vec![entry("a"), entry("b")],
+            Some("all indexes already exist"),
+        ),
+    ] {
+        let reply = send(
+            &mut world,
+            conn,
+            doc! { "createIndexes": "c", "indexes": indexes },
+        );
+        assert_eq!(reply.get_str("note").ok(), note, "{reply}");
+    }
+}
