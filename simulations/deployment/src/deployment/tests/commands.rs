@@ -306,6 +306,11 @@ fn messages_name_the_field_and_the_types() {
              long, int, decimal, double']",
         ),
         (
+            doc! { "find": "c", "maxTimeMS": "1" },
+            "BSON field 'FindCommandRequest.maxTimeMS' is the wrong type 'string', expected types \
+             '[long, int, decimal, double']",
+        ),
+        (
             doc! { "dropIndexes": "c", "index": true },
             "BSON field 'dropIndexes.index' is the wrong type 'bool', expected types '[string, \
              object']",
@@ -409,4 +414,38 @@ fn a_strict_api_has_not_all_stages() {
         let (code, text) = error(&send(&mut world, conn, command));
         assert_eq!(code, expected, "{text}");
     }
+}
+
+#[test]
+fn time_limits_have_the_errors_of_their_release() {
+    for (limit, code, text) in [
+        (Bson::Double(1.5), 9, "Expected an integer: maxTimeMS: 1.5"),
+        (
+            Bson::Double(1e100),
+            9,
+            "Cannot represent as a 64-bit integer: maxTimeMS: ",
+        ),
+        (
+            Bson::Int32(-1),
+            2,
+            "BSON field 'maxTimeMS' value must be >= 0, actual value '-1'",
+        ),
+        (
+            Bson::Int64(1 << 40),
+            2,
+            "BSON field 'maxTimeMS' value must be <= 2147483647, actual value '1099511627776'",
+        ),
+    ] {
+        let command = doc! { "find": "c", "maxTimeMS": limit };
+        let (mut new, conn) = world([8, 2, 0]);
+        let (found, message) = error(&send(&mut new, conn, command.clone()));
+        assert_eq!(found, code, "{message}");
+        assert!(message.starts_with(text), "{message}");
+        let (mut old, conn) = world([7, 0, 12]);
+        assert_eq!(error(&send(&mut old, conn, command)).0, 2);
+    }
+    let (mut old, conn) = world([4, 4, 29]);
+    let command = doc! { "find": "c", "maxTimeMS": "1" };
+    let (found, message) = error(&send(&mut old, conn, command));
+    assert_eq!((found, &*message), (2, "maxTimeMS must be a number"));
 }

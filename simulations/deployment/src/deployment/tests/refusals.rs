@@ -178,15 +178,16 @@ fn a_cursor_ends_with_its_collection() {
 fn time_limits_and_names_have_bounds() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 1);
-    let limits = [Bson::Int32(-1), Bson::Int64(1 << 40), Bson::from("1")];
-    for limit in limits {
+    let limits = [
+        (Bson::Int32(-1), 2),
+        (Bson::Int64(1 << 40), 2),
+        ("1".into(), 14),
+    ];
+    for (limit, code) in limits {
         let limited = |name: &str, value: Bson| doc! { name: value, "maxTimeMS": limit.clone() };
         let find = limited("find", "c".into());
-        refused(
-            &mut world,
-            conn,
-            [(find, 2), (limited("ping", 1.into()), 2)],
-        );
+        let ping = limited("ping", 1.into());
+        refused(&mut world, conn, [(find, code), (ping, code)]);
     }
     let insert = |database: &str, collection: &str| {
         doc! { "insert": collection, "documents": [{ "_id": 1 }], "$db": database }

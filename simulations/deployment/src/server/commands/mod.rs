@@ -196,21 +196,44 @@ pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
         return Err(fault(13, text));
     }
     check_api(request, Some(row))?;
-    check_limit(&request.command)?;
     let is_accepted = row.accepts(&request.command, release);
     debug_assert_eq!(is_accepted, row.check(request, release).is_ok());
-    match is_accepted {
-        true => Ok(()),
-        false => row.check(request, release),
+    if !is_accepted {
+        row.check(request, release)?;
     }
+    check_limit(&request.command, release)
 }
 
 /// Returns an error if the time limit of a command is no number, or out of range.
-fn check_limit(command: &Document) -> Result<(), Fault> {
-    let Some(limit) = command.get("maxTimeMS") else {
+fn check_limit(command: &Document, release: Release) -> Result<(), Fault> {
+    let Some(limit) = command
+        .get("maxTimeMS")
+        .filter(|limit| !is_missing(Some(limit)))
+    else {
         return Ok(());
     };
-    if matches!(limit, Bson::Double(limit) if limit.is_finite() && limit.fract() != 0.0) {
+    if !matches!(type_name(limit), "int" | "long" | "double" | "decimal") {
+        return Err(bad_value("maxTimeMS must be a number"));
+    }
+    let is_fraction = matches!(limit, Bson::Double(n) if n.is_finite() && n.fract() != 0.0);
+    if release >= (8, 2) {
+        let whole = integer(limit).filter(|_| !is_fraction);
+        let Some(whole) = whole else {
+            let reason = match is_fraction {
+                true => "Expected an integer",
+                false => "Cannot represent as a 64-bit integer",
+            };
+            return Err(fault(9, format!("{reason}: maxTimeMS: {limit}")));
+        };
+        let bound = match whole {
+            ..0 => ">= 0",
+            0..=0x7fff_ffff => return Ok(()),
+            _ => "<= 2147483647",
+        };
+        let text = format!("BSON field 'maxTimeMS' value must be {bound}, actual value '{whole}'");
+        return Err(bad_value(text));
+    }
+    if is_fraction {
         return Err(bad_value("maxTimeMS has non-integral value"));
     }
     if i32::try_from(integer(limit).unwrap_or(-1)).is_ok_and(|limit| limit >= 0) {
