@@ -404,7 +404,7 @@ pub struct Limits {
     pub max_transactions: usize,
     /// The largest memory that only the open transactions of a member hold, in bytes: their
     /// changes, and the collections that changed in them or since they started. A statement that
-    /// would exceed it aborts its transaction with the error 392, before 6.2 with the error 146. A
+    /// would exceed it aborts its transaction with the error 388, before 6.2 with the error 146. A
     /// write outside of transactions that would exceed it aborts the oldest transactions. Default:
     /// 512 MiB.
     pub max_transaction_bytes: usize,

@@ -50,7 +50,7 @@ impl Member {
                     (`Limits`)";
         let code = match self.options.version.release < [6, 2, 0] {
             true => 146,
-            false => 392,
+            false => 388,
         };
         Err(fault(code, text))
     }

@@ -73,7 +73,7 @@ fn the_memory_of_a_transaction_is_limited() {
     let one = client(conn, 1);
     succeed(&one.start(&mut world, insert(&[large(0)])));
     let more: Vec<Document> = (1..20).map(large).collect();
-    fail(&one.go_on(&mut world, insert(&more)), 392, &[]);
+    fail(&one.go_on(&mut world, insert(&more)), 388, &[]);
     fail(&one.commit(&mut world), 251, TRANSIENT);
     assert!(seen(&mut world, conn).is_empty());
 }
