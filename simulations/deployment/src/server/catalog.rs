@@ -260,7 +260,9 @@ fn is_id_key(key: &Document) -> bool {
 
 /// Returns the fields of a command without its name and without those that every command has.
 fn options(request: &Request) -> Document {
-    let is_option = |name: &String| *name != request.name && !commands::is_generic(name);
+    let is_option = |name: &String| {
+        *name != request.name && name != "collectionUUID" && !commands::is_generic(name)
+    };
     let fields = request.command.iter().filter(|(name, _)| is_option(name));
     fields
         .map(|(name, value)| (name.clone(), value.clone()))

@@ -89,6 +89,7 @@ impl Member {
             command: inner,
         };
         commands::check(&inner, self.options.version.release)?;
+        self.check_uuid(&inner)?;
         self.plan(now, &inner, verbosity)
     }
 

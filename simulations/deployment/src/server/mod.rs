@@ -38,6 +38,7 @@ mod stream;
 mod tail;
 mod transaction;
 mod upkeep;
+mod uuid;
 mod wait;
 mod watch;
 mod wire;

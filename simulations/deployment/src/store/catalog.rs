@@ -428,6 +428,26 @@ fn uuid_value(namespace: &Namespace, collection: &Collection) -> Bson {
     collection_uuid(namespace, collection.serial)
 }
 
+impl Store {
+    /// Returns the UUID of a collection. A view and a time series collection have none.
+    #[must_use]
+    pub fn uuid(&self, namespace: &Namespace) -> Option<Bson> {
+        let collection = self.collection(namespace)?;
+        let has_uuid = collection.view().is_none() && collection.time_series().is_none();
+        has_uuid.then(|| uuid_value(namespace, collection))
+    }
+
+    /// Returns the collection of a database with this UUID.
+    #[must_use]
+    pub fn collection_of_uuid(&self, database: &str, uuid: &Bson) -> Option<Namespace> {
+        let collections = self.data.databases.get(database)?;
+        let mut names = collections
+            .keys()
+            .map(|name| Namespace::new(database, name.as_str()));
+        names.find(|name| self.uuid(name).as_ref() == Some(uuid))
+    }
+}
+
 /// Returns the UUID of the collection whose creation has this serial number.
 pub(super) fn collection_uuid(namespace: &Namespace, serial: u64) -> Bson {
     let uuid = Binary {

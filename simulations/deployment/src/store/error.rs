@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 105] = [
+const NAMES: [(i32, &str); 106] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -199,6 +199,7 @@ const NAMES: [(i32, &str); 105] = [
     (352, "UnsupportedOpQueryCommand"),
     (354, "LoadBalancerSupportMismatch"),
     (359, "CannotConvertIndexToUnique"),
+    (361, "CollectionUUIDMismatch"),
     (388, "TransactionTooLargeForCache"),
     (391, "ReauthenticationRequired"),
     (462, "IngressRequestRateLimitExceeded"),

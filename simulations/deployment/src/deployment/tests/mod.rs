@@ -31,4 +31,5 @@ mod time_series;
 mod transactional_writes;
 mod transactions;
 mod upkeep;
+mod uuids;
 mod world;

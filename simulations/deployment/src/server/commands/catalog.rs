@@ -8,7 +8,7 @@ const LEVELS: Kind = Kind::OneOf(&["off", "strict", "moderate"]);
 
 const ACTIONS: Kind = Kind::OneOf(&["error", "warn"]);
 
-const UUID: Field = field("collectionUUID", Kind::Binary).since(6, 0).refused();
+const UUID: Field = field("collectionUUID", Kind::Uuid).since(6, 0);
 
 const SERIES: &[Field] = &[
     field("timeField", Kind::Text).required(),

@@ -48,7 +48,7 @@ const OPERATION: &[Field] = &[
 /// The fields of a collection of a `bulkWrite`.
 const NAMESPACE: &[Field] = &[
     field("ns", Kind::Text).required(),
-    field("collectionUUID", Kind::Binary).refused(),
+    field("collectionUUID", Kind::Uuid).refused(),
     field("encryptionInformation", Kind::Object).refused(),
     field("isTimeseriesNamespace", Kind::Bool),
 ];
@@ -62,7 +62,7 @@ macro_rules! write_fields {
             field("stmtId", Kind::Int),
             field("stmtIds", Kind::ArrayOf(&Kind::Int)),
             field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
-            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
+            field("collectionUUID", Kind::Uuid).since(6, 0).refused(),
             field("encryptionInformation", Kind::Object).since(6, 0).refused(),
             field("bypassEmptyTsReplacement", Kind::Bool).since(5, 0),
         ]
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Row] = &[
                 .refused(),
             field("$_resumeAfter", Kind::Object).since(4, 4).refused(),
             field("runtimeConstants", Kind::Object),
-            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
+            field("collectionUUID", Kind::Uuid).since(6, 0),
             field("encryptionInformation", Kind::Object)
                 .since(6, 0)
                 .refused(),
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
             field("exchange", Kind::Object).refused(),
             field("runtimeConstants", Kind::Object),
             field("isMapReduceCommand", Kind::Bool).since(4, 4),
-            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
+            field("collectionUUID", Kind::Uuid).since(6, 0),
             field("encryptionInformation", Kind::Object)
                 .since(6, 0)
                 .refused(),

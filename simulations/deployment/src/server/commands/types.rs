@@ -2,7 +2,7 @@
 
 use super::{Release, check_missing, is_missing, unknown};
 use crate::server::fault::{Fault, fault};
-use bson::{Bson, Document};
+use bson::{Bson, Document, spec::BinarySubtype};
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +20,7 @@ pub(in crate::server) enum Kind {
     Object,
     Array,
     Binary,
+    Uuid,
     TextOrUuid,
     TextOrObject,
     TextOrNumber,
@@ -145,6 +146,7 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
         (Kind::OneOf(words), Bson::String(word)) => words.contains(&word.as_str()),
+        (Kind::Uuid, Bson::Binary(binary)) => binary.subtype == BinarySubtype::Uuid,
         _ => true,
     }
 }
@@ -204,6 +206,21 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                 format!("Enumeration value '{word}' for field '{path}' is not a valid value.");
             Err(fault(2, text))
         }
+        (Kind::Uuid, Bson::Binary(binary)) if binary.subtype != BinarySubtype::Uuid => {
+            let actual = match binary.subtype {
+                BinarySubtype::Generic => "general",
+                BinarySubtype::Function => "function",
+                BinarySubtype::UuidOld => "UUID(deprecated)",
+                BinarySubtype::Md5 => "MD5",
+                BinarySubtype::Encrypted => "encrypt",
+                BinarySubtype::Column => "Column",
+                _ => "Custom",
+            };
+            let text = format!(
+                "BSON field '{path}' is the wrong binData type '{actual}', expected type 'UUID'"
+            );
+            Err(fault(14, text))
+        }
         _ => Ok(()),
     }
 }
@@ -238,7 +255,7 @@ fn expected(kind: Kind) -> &'static [&'static str] {
         Kind::Text | Kind::OneOf(_) => &["string"],
         Kind::Object | Kind::Nested(_) => &["object"],
         Kind::Array | Kind::ArrayOf(_) => &["array"],
-        Kind::Binary => &["binData"],
+        Kind::Binary | Kind::Uuid => &["binData"],
         Kind::TextOrUuid => &["string", "binData"],
         Kind::TextOrObject => &["string", "object"],
         Kind::TextOrNumber => &["string", "int", "long", "double", "decimal"],

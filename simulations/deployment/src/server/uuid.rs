@@ -1,0 +1,42 @@
+//! The field `collectionUUID`, by which a client makes sure that a name still means the same
+//! collection.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::namespace,
+    fault::{Fault, fault},
+};
+use crate::store::StoreError;
+use bson::Bson;
+
+impl Member {
+    /// Returns an error if a command gives the UUID of another collection than the one it names.
+    pub(super) fn check_uuid(&self, request: &Request) -> Result<(), Fault> {
+        let Some(uuid @ Bson::Binary(_)) = request.command.get("collectionUUID") else {
+            return Ok(());
+        };
+        let value = request.command.get_str(&request.name);
+        let name = match (request.name.as_str(), value) {
+            ("renameCollection", value) => Self::full_name(value.unwrap_or_default())?,
+            (_, Ok(_)) => namespace(request)?,
+            _ => {
+                let text = "this simulated server implements collectionUUID with the name of a \
+                            collection only";
+                return Err(fault(238, text));
+            }
+        };
+        let store = self.replica.store();
+        if store.uuid(&name).as_ref() == Some(uuid) {
+            return Ok(());
+        }
+        let actual = store.collection_of_uuid(&name.database, uuid);
+        let actual = actual.map_or(Bson::Null, |actual| actual.collection.into());
+        let error = StoreError::new(361, "Collection UUID does not match that specified")
+            .with("db", name.database)
+            .with("collectionUUID", uuid.clone())
+            .with("expectedCollection", name.collection)
+            .with("actualCollection", actual);
+        Err(error.into())
+    }
+}
