@@ -84,7 +84,9 @@ pub(super) fn completed(mut specification: Document) -> Answer<Document> {
     }
     let language = specification.get_str("default_language");
     let language = language.unwrap_or("english").to_owned();
-    if !LANGUAGES.contains(&language.to_ascii_lowercase().as_str()) {
+    let version = version(&specification)?;
+    // An index of version 1 takes the texts of other languages as they are.
+    if version > 1 && !LANGUAGES.contains(&language.to_ascii_lowercase().as_str()) {
         return refuse("default_language is not valid");
     }
     let override_field = specification.get_str("language_override");
@@ -93,7 +95,6 @@ pub(super) fn completed(mut specification: Document) -> Answer<Document> {
     {
         return refuse("language_override is not valid");
     }
-    let version = version(&specification)?;
     specification.remove("textIndexVersion");
     let weights: Document = weights
         .into_iter()
@@ -186,11 +187,7 @@ fn version(specification: &Document) -> Answer<i32> {
     let given = specification.get("textIndexVersion");
     let given = given.and_then(number::as_double);
     match given.map_or(3, |version| version as i32) {
-        1 => {
-            let text = "this simulated server does not implement text indexes of version 1";
-            Err(StoreError::new(238, text))
-        }
-        version @ 2..=3 => Ok(version),
+        version @ 1..=3 => Ok(version),
         version => refuse(format!("bad textIndexVersion: {version}")),
     }
 }

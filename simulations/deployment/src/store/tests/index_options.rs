@@ -60,7 +60,7 @@ fn the_options_of_text_indexes_are_checked() {
         (field("idioma"), 0, ""),
         (version(4), 67, "bad textIndexVersion: 4"),
         (version(2), 0, ""),
-        (version(1), 238, ""),
+        (version(1), 0, ""),
     ]);
 }
 
