@@ -58,7 +58,7 @@ const RESERVED_BYTES: usize = 1_000;
 
 /// The total size from which on the documents of a message are not copied into it, but written to
 /// the socket apart. A copy of fewer bytes costs less than the system call.
-const LARGE_BYTES: usize = 64 * 1024;
+pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
 /// The argument of `bulkWrite` with the namespaces of the operations.
 const NAMESPACES: &str = "nsInfo";
@@ -96,16 +96,8 @@ impl Sequence {
         }
     }
 
-    /// Returns the documents of a portion, if they are the only section after the body, and if they
-    /// are so large that it is worth while not to copy them into the message.
-    pub(super) fn large(&self, portion: Option<Portion>) -> Option<&[u8]> {
-        let documents = self.documents(portion);
-        let is_alone = !matches!(self.documents, Documents::Operations { .. });
-        (is_alone && documents.len() >= LARGE_BYTES).then_some(documents)
-    }
-
     /// Returns the documents of a portion, or all documents without a portion.
-    fn documents(&self, portion: Option<Portion>) -> &[u8] {
+    pub(super) fn documents(&self, portion: Option<Portion>) -> &[u8] {
         let all = match &self.documents {
             Documents::Whole(documents) => documents,
             Documents::Rest { list, start } => list.0.documents.get(*start..).unwrap_or_default(),
@@ -148,14 +140,16 @@ impl Sequence {
         count < max_documents
     }
 
-    /// Returns the sections of a portion: the identifier and the documents of each.
+    /// Returns the sections of a portion: the identifier and the documents of each. The section
+    /// with the documents themselves is the last one, so that they can be sent apart. They are
+    /// borrowed if they are sent as they are stored.
     pub(super) fn sections(
         &self,
         portion: Option<Portion>,
     ) -> impl Iterator<Item = (&'static str, Cow<'_, [u8]>)> {
         let documents = self.documents(portion);
-        let mut first = (self.identifier, Cow::Borrowed(documents));
-        let second = match &self.documents {
+        let mut last = (self.identifier, Cow::Borrowed(documents));
+        let first = match &self.documents {
             Documents::Whole(_) | Documents::Rest { .. } => None,
             Documents::Operations {
                 list, first: at, ..
@@ -164,13 +158,13 @@ impl Sequence {
                 let used = list.used(*at, count);
                 // The places in a command are those of its own namespaces.
                 if (0..).zip(&used).any(|(own, &place)| own != place) {
-                    first.1 = Cow::Owned(with_own_places(documents, list, *at, &used));
+                    last.1 = Cow::Owned(with_own_places(documents, list, *at, &used));
                 }
                 let namespaces = used.iter().flat_map(|&place| list.namespace(place));
                 Some((NAMESPACES, Cow::Owned(namespaces.copied().collect())))
             }
         };
-        std::iter::once(first).chain(second)
+        first.into_iter().chain(std::iter::once(last))
     }
 
     /// Chooses how many documents go into a message that already has `used_bytes`, of which
@@ -304,7 +298,7 @@ fn with_own_places(operations: &[u8], list: &OperationList, first: usize, used: 
 }
 
 /// Returns the size of the first of several documents, in bytes.
-fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
+pub(super) fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
     let length = documents
         .first_chunk::<4>()
         .copied()

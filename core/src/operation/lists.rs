@@ -1,5 +1,7 @@
 //! Lists of documents and of operations, of which each of several commands sends a part.
 
+use super::documents::document_bytes;
+use bson::{Bson, RawDocument};
 use std::{fmt, sync::Arc};
 
 /// Documents, stored one after the other, of which each of several commands sends a part. Clones
@@ -104,6 +106,27 @@ impl OperationList {
     /// Returns the size of all operations in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.0.bytes.len()
+    }
+
+    /// Returns the offset of each operation.
+    pub(crate) fn offsets(&self) -> Vec<usize> {
+        let mut next = 0;
+        let offset = |_: &u32| {
+            let offset = next;
+            let rest = self.0.bytes.get(offset..).unwrap_or_default();
+            next += document_bytes(rest).unwrap_or(rest.len());
+            offset
+        };
+        self.0.places.iter().map(offset).collect()
+    }
+
+    /// Returns the `_id` of the document that the operation at this offset inserts.
+    pub(crate) fn inserted_id(&self, offset: usize) -> Option<Bson> {
+        let rest = self.0.bytes.get(offset..)?;
+        let operation = rest.get(..document_bytes(rest).ok()?)?;
+        let operation = RawDocument::from_bytes(operation).ok()?;
+        let document = operation.get_document("document").ok()?;
+        document.get("_id").ok()??.try_into().ok()
     }
 
     /// True if the operation at this offset can affect several documents.

@@ -2,7 +2,7 @@
 
 use super::{
     Exchange,
-    documents::limit_exceeded,
+    documents::{LARGE_BYTES, limit_exceeded},
     request::{check_body, write_body},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     error::Error,
     wire::{Flags, MessageWriter},
 };
+use std::borrow::Cow;
 
 impl Exchange {
     /// Returns the next bytes to write to the socket. Empty once all were [written](Self::sent):
@@ -30,10 +31,10 @@ impl Exchange {
     fn apart(&self) -> &[u8] {
         let request = &self.operation.request;
         let sequence = request.sequence.as_ref();
-        let large = sequence.and_then(|sequence| sequence.large(request.portion));
+        let documents = sequence.map(|sequence| sequence.documents(request.portion));
         let sent = self.operation.exchange.sent_apart.unwrap_or_default();
-        large
-            .and_then(|large| large.get(sent..))
+        documents
+            .and_then(|documents| documents.get(sent..))
             .unwrap_or_default()
     }
 
@@ -105,14 +106,15 @@ impl Exchange {
                 buffer.truncate(start);
                 return Err(error);
             }
-            let large = request.sequence.as_ref().filter(|_| is_plain);
-            let large = large.and_then(|sequence| sequence.large(request.portion));
-            if let (Some(sequence), Some(large)) = (&request.sequence, large) {
-                message = message.sequence_apart(sequence.identifier, large.len());
-                *sent_apart = Some(0);
-            } else if let Some(sequence) = &request.sequence {
+            if let Some(sequence) = &request.sequence {
                 for (identifier, documents) in sequence.sections(request.portion) {
-                    message = message.sequence(identifier, &documents);
+                    message = match &documents {
+                        Cow::Borrowed(large) if is_plain && large.len() >= LARGE_BYTES => {
+                            *sent_apart = Some(0);
+                            message.sequence_apart(identifier, large.len())
+                        }
+                        documents => message.sequence(identifier, documents),
+                    };
                 }
             }
             message.end();

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, error::Error as _, sync::Arc, time::Duration};
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
 /// Returns the hello reply of a primary that accepts this number of documents in a command.
-fn limited(documents: i32) -> RawDocumentBuf {
+pub(super) fn limited(documents: i32) -> RawDocumentBuf {
     let mut hello = Document::try_from(&primary()).expect("BSON");
     hello.insert("maxWriteBatchSize", documents);
     RawDocumentBuf::try_from(&hello).expect("BSON")
@@ -99,6 +99,15 @@ pub(super) fn answer<P: Program>(
     reply: &RawDocument,
 ) -> Step<P::Output> {
     World::answer(&mut exchange, reply);
+    end(world, runner, exchange)
+}
+
+/// Ends an exchange that was answered, and returns the next step of the program.
+pub(super) fn end<P: Program>(
+    world: &mut World,
+    runner: &mut Runner<P>,
+    mut exchange: Exchange,
+) -> Step<P::Output> {
     let step = runner.handle_end(&mut exchange, &Outcome::Completed);
     match (world.check_in(exchange, Outcome::Completed), step) {
         (AfterExchange::Done(Ok(())), Some(step)) => step,

@@ -1,7 +1,7 @@
 //! Tests of replies to `bulkWrite` that do not fit together.
 
 use super::{
-    batches::{answer, next_exchange},
+    batches::{answer, end, limited, next_exchange},
     *,
 };
 use crate::{
@@ -11,8 +11,9 @@ use crate::{
         crud::{BulkWrite, BulkWriteOptions, EncodedModels, InsertOneModel, Namespace, WriteModel},
     },
     results::VerboseBulkWriteResult,
+    wire::Section,
 };
-use bson::{doc, oid::ObjectId};
+use bson::{Bson, doc, oid::ObjectId};
 use std::sync::Arc;
 
 type Verbose = VerboseBulkWriteResult;
@@ -223,4 +224,69 @@ fn results_that_were_read_before_a_get_more_fails_are_kept() {
         panic!("{failure:?}");
     };
     assert!(result.insert_results.contains_key(&0), "{result:?}");
+}
+
+#[test]
+fn large_operations_are_sent_apart_unless_their_namespaces_have_other_places() {
+    let noise = "x".repeat(50_000);
+    let model = |id: i32, collection: &str| {
+        let namespace = Namespace::new("d", collection).expect("names");
+        let model = InsertOneModel::builder().namespace(namespace);
+        model.document(doc! { "noise": &noise, "_id": id }).build()
+    };
+    let models = [model(0, "a"), model(1, "b"), model(2, "b"), model(3, "b")];
+    let mut world = World::new(URI, limited(2));
+    let models = EncodedModels::of(models, ObjectId::new).expect("valid models");
+    let options = BulkWriteOptions::default();
+    let mut runner = Runner::new(BulkWrite::<Verbose>::new(
+        models,
+        true,
+        options,
+        Arc::default(),
+    ));
+    let mut step = runner.start();
+    // The second command has another namespace in the first place, so its operations are copied.
+    let commands = [
+        ([(0, 0), (1, 1)], vec!["d.a", "d.b"], true),
+        ([(0, 2), (0, 3)], vec!["d.b"], false),
+    ];
+    for (inserts, namespaces, is_apart) in commands {
+        let mut exchange = next_exchange(&mut world, &mut runner, step);
+        let head = exchange.output().len();
+        let entries = [0, 1].map(|at| rawdoc! { "ok": 1, "idx": at, "n": 1 });
+        let reply = rawdoc! {
+            "ok": 1, "nErrors": 0, "nInserted": 2,
+            "cursor": {
+                "id": 0_i64, "ns": "admin.$cmd.bulkWrite",
+                "firstBatch": bson::RawArrayBuf::from_iter(entries),
+            },
+        };
+        let request = World::answer(&mut exchange, &reply);
+        assert_eq!(head < request.len(), is_apart);
+        let namespaces = namespaces.into_iter().map(|name| rawdoc! { "ns": name });
+        let operations = inserts.map(|(place, id)| {
+            rawdoc! { "insert": place, "document": { "_id": id, "noise": noise.as_str() } }
+        });
+        let bytes = |all: Vec<RawDocumentBuf>| -> Vec<u8> {
+            all.into_iter()
+                .flat_map(RawDocumentBuf::into_bytes)
+                .collect()
+        };
+        let expected = [namespaces.collect(), operations.to_vec()].map(bytes);
+        let message = Message::decode(&request).expect("a message");
+        let sent = message.sections().filter_map(|section| match section {
+            Section::Sequence { documents, .. } => Some(documents.to_vec()),
+            Section::Body(_) => None,
+        });
+        assert!(sent.eq(expected));
+        step = end(&mut world, &mut runner, exchange);
+    }
+    let Step::Done(Ok(result)) = step else {
+        panic!("{step:?}");
+    };
+    let ids = result.insert_results.into_values();
+    assert!(
+        ids.map(|insert| insert.inserted_id)
+            .eq((0..4).map(Bson::Int32))
+    );
 }

@@ -363,10 +363,14 @@ impl World {
         Document::try_from(message.body).expect("BSON")
     }
 
-    /// Sends the request and receives this reply.
-    pub(super) fn answer(exchange: &mut Exchange, reply: &RawDocument) {
-        let header = Header::decode(exchange.output(), 1 << 20).expect("a request");
-        exchange.sent(exchange.output().len());
+    /// Sends the request and receives this reply. Returns the request.
+    pub(super) fn answer(exchange: &mut Exchange, reply: &RawDocument) -> Vec<u8> {
+        let mut request = Vec::new();
+        while !exchange.output().is_empty() {
+            request.extend_from_slice(exchange.output());
+            exchange.sent(exchange.output().len());
+        }
+        let header = Header::decode(&request, 1 << 20).expect("a request");
         let mut bytes = Vec::new();
         MessageWriter::begin(&mut bytes, 9, header.request_id)
             .body(reply)
@@ -379,6 +383,7 @@ impl World {
             rest = &rest[count..];
             exchange.received(count).expect("a reply");
         }
+        request
     }
 
     pub(super) fn check_in(&mut self, exchange: Exchange, outcome: Outcome) -> AfterExchange {

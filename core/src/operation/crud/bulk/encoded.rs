@@ -4,17 +4,18 @@ use super::{
     super::{Namespace, check_name, encode_insert},
     models::{InsertOneModel, Kind, OPERATION, WriteModel},
 };
-use crate::{bson::DocumentWriter, error::Error, operation::Operations};
-use bson::{Bson, oid::ObjectId};
+use crate::{bson::DocumentWriter, error::Error, operation::Operations, wire::MAX_MESSAGE_BYTES};
+use bson::oid::ObjectId;
 use std::{collections::BTreeMap, fmt};
+
+/// The number of operations whose size tells how large the other ones are expected to be.
+const SAMPLE: usize = 32;
 
 /// The encoded operations of a bulk write.
 #[derive(Default)]
 pub struct EncodedModels {
     pub(super) operations: Operations,
     pub(super) kinds: Vec<Kind>,
-    /// The `_id` of each inserted document with the index of its operation, in ascending order.
-    pub(super) ids: Vec<(usize, Bson)>,
     /// The place of each namespace that was used.
     places: BTreeMap<Namespace, u32>,
 }
@@ -38,8 +39,13 @@ impl EncodedModels {
         mut new_id: impl FnMut() -> ObjectId,
     ) -> Result<Self, Error> {
         let mut encoded = Self::default();
+        let models = models.into_iter();
+        let (expected, _) = models.size_hint();
         for model in models {
             encoded.add(&model.into(), &mut new_id)?;
+            if encoded.kinds.len() == SAMPLE {
+                encoded.reserve(expected);
+            }
         }
         match encoded.kinds.is_empty() {
             true => Err(Error::argument("there is no operation in the bulk write")),
@@ -51,8 +57,6 @@ impl EncodedModels {
     /// replacement with operators, and a document that cannot be encoded.
     fn add(&mut self, model: &WriteModel, new_id: impl FnOnce() -> ObjectId) -> Result<(), Error> {
         let place = self.place(model.namespace())?;
-        let index = self.kinds.len();
-        let mut id = None;
         let start = self.operations.bytes.len();
         let mut writer = DocumentWriter::begin(&mut self.operations.bytes);
         let at = i32::try_from(place).unwrap_or(i32::MAX);
@@ -63,9 +67,7 @@ impl EncodedModels {
         };
         writer.i32(key, at);
         let written = match model {
-            WriteModel::InsertOne(model) => {
-                insert(&mut writer, model, new_id).map(|made| id = Some(made))
-            }
+            WriteModel::InsertOne(model) => insert(&mut writer, model, new_id),
             WriteModel::UpdateOne(model) => model.write(&mut writer, &OPERATION),
             WriteModel::UpdateMany(model) => model.write(&mut writer, &OPERATION),
             WriteModel::ReplaceOne(model) => model.write(&mut writer, &OPERATION),
@@ -77,7 +79,6 @@ impl EncodedModels {
                 writer.end();
                 self.kinds.push(kind);
                 self.operations.places.push(place);
-                self.ids.extend(id.map(|id| (index, id)));
                 if model.is_multi() {
                     self.operations.multi.push(start);
                 }
@@ -88,6 +89,14 @@ impl EncodedModels {
                 Err(error)
             }
         }
+    }
+
+    /// Makes room for this number of operations, if they are as large as the first ones. Otherwise
+    /// the bytes would be moved several times while they grow.
+    fn reserve(&mut self, expected: usize) {
+        let more = expected.saturating_sub(self.kinds.len());
+        let bytes = more.saturating_mul(self.operations.bytes.len() / SAMPLE);
+        self.operations.bytes.reserve(bytes.min(MAX_MESSAGE_BYTES));
     }
 
     fn place(&mut self, namespace: &Namespace) -> Result<u32, Error> {
@@ -111,8 +120,8 @@ fn insert(
     writer: &mut DocumentWriter<'_>,
     model: &InsertOneModel,
     new_id: impl FnOnce() -> ObjectId,
-) -> Result<Bson, Error> {
+) -> Result<(), Error> {
     writer.appended("document", |bytes| {
-        encode_insert(&model.document, bytes, new_id)
+        encode_insert(&model.document, bytes, new_id).map(drop)
     })
 }

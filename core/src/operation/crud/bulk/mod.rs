@@ -30,7 +30,7 @@ use crate::{
     results::VerboseBulkWriteResult,
     session::SessionId,
 };
-use bson::{Bson, RawDocument};
+use bson::RawDocument;
 use models::Kind;
 use results::{Counts, FirstResults};
 use std::{fmt, marker::PhantomData, sync::Arc};
@@ -58,7 +58,8 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 pub struct BulkWrite<O> {
     operations: OperationList,
     kinds: Vec<Kind>,
-    ids: Vec<(usize, Bson)>,
+    /// The offset of each operation; empty until the result of an insert needs the `_id`.
+    offsets: Vec<usize>,
     is_verbose: bool,
     options: BulkWriteOptions,
     defaults: Arc<Defaults>,
@@ -119,7 +120,7 @@ impl<O> BulkWrite<O> {
             ),
             operations,
             kinds: encoded.kinds,
-            ids: encoded.ids,
+            offsets: Vec::new(),
             is_verbose,
             options,
             defaults,

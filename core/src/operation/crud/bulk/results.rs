@@ -100,11 +100,13 @@ impl<O> BulkWrite<O> {
         let results = &mut self.result;
         match self.kinds.get(index) {
             Some(Kind::Insert) => {
-                let place = self.ids.binary_search_by_key(&index, |(index, _)| *index);
-                let id = place.map_or(Bson::Null, |place| self.ids[place].1.clone());
-                results
-                    .insert_results
-                    .insert(index, InsertOneResult::new(id));
+                if self.offsets.is_empty() {
+                    self.offsets = self.operations.offsets();
+                }
+                let offset = self.offsets.get(index).copied();
+                let id = offset.and_then(|offset| self.operations.inserted_id(offset));
+                let inserted = InsertOneResult::new(id.unwrap_or(Bson::Null));
+                results.insert_results.insert(index, inserted);
             }
             Some(Kind::Update) => {
                 let updated = UpdateResult {
