@@ -235,6 +235,20 @@ fn events_without_effect_are_refused() {
             "{ cut-client = { client = 0, member = 0, up = false, down = false } }",
         ),
         ("logins", "\"expire-logins\""),
+        ("failure", "{ fail-commands = { commands = [\"find\"] } }"),
+        ("failures", "{ fail-commands = { code = 6 } }"),
+        (
+            "labels",
+            "{ fail-commands = { commands = [\"find\"], labels = [], close = true } }",
+        ),
+        (
+            "times",
+            "{ fail-commands = { commands = [\"find\"], code = 6, times = 0 } }",
+        ),
+        (
+            "place",
+            "{ fail-commands = { commands = [\"find\"], code = 6, member = 3 } }",
+        ),
     ] {
         let content = format!(
             "about = \"x\"\nsafety = \"9s\"\nmembers = 3\nauthentication = false\n\

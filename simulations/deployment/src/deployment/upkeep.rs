@@ -32,6 +32,41 @@ impl Deployment {
         self.settle(now);
     }
 
+    /// Sets a fail point of a member, a router or a service, as the command `configureFailPoint`
+    /// does. It acts until it is turned off, has acted as often as it says, or the process ends.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::{address::Address, random::Seed};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("a", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([0; 32])).expect("valid options");
+    /// let no_find = doc! {
+    ///     "configureFailPoint": "failCommand",
+    ///     "mode": { "times": 1 },
+    ///     "data": { "failCommands": ["find"], "errorCode": 11600 },
+    /// };
+    /// deployment.configure_fail_point(0, &no_find)?;
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The text of the server's error, for example if it has no fail point of this name.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
+    pub fn configure_fail_point(
+        &mut self,
+        member: usize,
+        command: &Document,
+    ) -> Result<(), String> {
+        assert!(member < self.members(), "there is no member {member}");
+        self.members[member].set_fail_point(command)
+    }
+
     /// Drops all databases. The change is replicated as one of a client is. Returns false if no
     /// member can write now, as during an election, or if an open transaction uses the data.
     pub fn drop_data(&mut self, now: Instant) -> bool {

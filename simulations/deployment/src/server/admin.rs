@@ -43,7 +43,7 @@ impl Member {
             "currentOp" => self.current_operations(now, conn, request)?,
             "killOp" => self.kill_operation(now, request)?,
             "listShards" | "getShardMap" | "enableSharding" => self.sharding(request)?,
-            "configureFailPoint" => return self.configure_fail_point(request).map(Some),
+            "configureFailPoint" => return self.configure_fail_point(&request.command).map(Some),
             _ => return Ok(None),
         };
         Ok(Some(reply.into()))

@@ -113,7 +113,7 @@ impl Member {
         Some(fault(code.unwrap_or(1), text))
     }
 
-    /// True if a fail point was set since the start of the process.
+    /// True if a fail point was set and not turned off.
     pub(super) fn has_fail_points(&self) -> bool {
         !self.fail_points.is_empty()
     }
@@ -166,9 +166,9 @@ impl Member {
         Some(point.data.clone())
     }
 
-    pub(super) fn configure_fail_point(&mut self, request: &Request) -> Result<Reply, Fault> {
-        let command = &request.command;
-        let name = command.get_str(&request.name).unwrap_or_default();
+    /// Executes the command `configureFailPoint`.
+    pub(super) fn configure_fail_point(&mut self, command: &Document) -> Result<Reply, Fault> {
+        let name = command.get_str("configureFailPoint").unwrap_or_default();
         let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
             return Err(fault(266, format!("unable to find fail point: {name}")));
         };
@@ -206,7 +206,10 @@ impl Member {
             data,
             times_entered: 0,
         };
-        let before = self.fail_points.insert(name, point);
+        let before = match mode {
+            Mode::Off => self.fail_points.remove(name),
+            _ => self.fail_points.insert(name, point),
+        };
         let count = before.map_or(0, |point| point.times_entered);
         // A member either fetches entries or does not, so there is nothing to count.
         let is_on = |name| {

@@ -44,6 +44,12 @@ impl Member {
         }
     }
 
+    /// Sets a fail point as the command does. Returns the text of the server's error.
+    pub(crate) fn set_fail_point(&mut self, command: &Document) -> Result<(), String> {
+        let set = self.configure_fail_point(command);
+        set.map(drop).map_err(|fault| fault.error.message)
+    }
+
     /// True if this member accepts writes.
     pub(crate) fn may_write(&self) -> bool {
         self.up && !self.is_router() && self.replica.is_writable()

@@ -1,7 +1,7 @@
 //! Programs on tokio with a simulated deployment.
 
 use super::{Disaster, Rates, TokioWorld, seeds};
-use crate::world::runtime::member_addresses;
+use crate::world::{CommandFault, Span, runtime::member_addresses};
 use bson::{Document, doc};
 use onionskin::options::{CollectionOptions, WriteConcern};
 use onionskin_deployment::deployment::{DeploymentOptions, User};
@@ -280,6 +280,63 @@ async fn latencies_rates_and_cuts_in_one_direction_concern_the_clients() {
     insert(3).await.expect_err("each connection breaks");
     world.heal();
     insert(4).await.expect("all faults have ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_fail_as_often_and_as_long_as_the_world_says() {
+    let world = TokioWorld::replica_set(15, 3);
+    let client = client(&world).await;
+    let orders = orders(&client);
+    let insert = |number: i32| orders.insert_one(doc! { "_id": number });
+    insert(0).await.expect("nothing fails");
+    let primary = world.primary().expect("one was elected");
+    let fail = |fault: CommandFault| world.strike(&Disaster::FailCommands(fault));
+    let of_inserts = CommandFault {
+        commands: vec!["insert".to_owned()],
+        ..CommandFault::default()
+    };
+    fail(CommandFault {
+        member: Some(primary),
+        code: Some(8000),
+        labels: Some(vec!["OwnLabel".to_owned()]),
+        times: Some(2),
+        ..of_inserts.clone()
+    });
+    for number in [1, 2] {
+        let error = insert(number).await.expect_err("it fails");
+        assert_eq!(error.code(), Some(8000));
+        assert!(error.contains_label("OwnLabel"), "{error}");
+    }
+    insert(3).await.expect("the third one succeeds");
+
+    fail(CommandFault {
+        block: Some(Span(Duration::from_secs(5))),
+        ..of_inserts.clone()
+    });
+    let start = world.elapsed();
+    insert(4).await.expect("it is only late");
+    assert!(world.elapsed() - start >= Duration::from_secs(5));
+    world.strike(&Disaster::EndFailures);
+    let start = world.elapsed();
+    insert(5).await.expect("nothing fails any more");
+    assert!(world.elapsed() - start < Duration::from_secs(1));
+
+    fail(CommandFault {
+        close: true,
+        ..of_inserts
+    });
+    let error = insert(6)
+        .await
+        .expect_err("both attempts lose their connections");
+    assert!(error.is_network(), "{error}");
+    world.heal();
+    insert(6).await.expect("all faults have ended");
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "needs `commands`")]
+async fn a_fault_of_no_command_is_refused() {
+    TokioWorld::standalone(16).strike(&Disaster::FailCommands(CommandFault::default()));
 }
 
 #[tokio::test(start_paused = true)]

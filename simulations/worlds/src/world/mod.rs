@@ -14,6 +14,7 @@
 //! ```
 
 pub mod check;
+pub mod command_fault;
 pub mod core_world;
 mod freezes;
 pub mod mishap;
@@ -29,6 +30,7 @@ pub mod trace;
 mod watch;
 pub mod workload;
 
+pub use command_fault::CommandFault;
 pub use core_world::CoreWorld;
 pub use mishap::{Mishap, Mishaps};
 pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};

@@ -2,6 +2,7 @@
 //! the run begins.
 
 use super::{
+    command_fault::CommandFault,
     options::{WorldOptions, index, world_seed},
     scenario::{Scheduled, Span},
 };
@@ -78,10 +79,14 @@ pub enum Disaster {
     },
     /// All logins expire: the servers require authentication again with the error 391.
     ExpireLogins,
+    /// Commands fail, block or lose their connection.
+    FailCommands(CommandFault),
+    /// No command fails in this way any more.
+    EndFailures,
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// All cuts are removed, all members run again, also those that were shutting down, and no more
-    /// faults are drawn.
+    /// All cuts are removed, all members run again, also those that were shutting down, commands no
+    /// longer fail, and no more faults are drawn.
     Heal,
 }
 
@@ -90,6 +95,8 @@ impl Disaster {
     /// connections between clients and members, have no effect here.
     pub fn strike(&self, now: Instant, deployment: &mut Deployment) {
         match *self {
+            Self::FailCommands(ref fault) => fault.begin(deployment),
+            Self::EndFailures => CommandFault::end_all(deployment),
             Self::Kill(member) => deployment.kill(now, member),
             Self::ShutDown(member) => deployment.shut_down(now, member),
             Self::Restart(member) => deployment.restart(now, member),
@@ -111,6 +118,7 @@ impl Disaster {
             }
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
+                CommandFault::end_all(deployment);
                 deployment.heal(now);
                 for member in 0..deployment.members() {
                     deployment.restart(now, member);
@@ -147,18 +155,26 @@ impl Disaster {
             | Self::StepDownShard(_)
             | Self::CutShards { .. }
             | Self::ExpireLogins
+            | Self::FailCommands(_)
+            | Self::EndFailures
             | Self::Heal => false,
         }
     }
 }
 
 impl Disaster {
-    /// Checks that a deployment has the members and shards that the disaster names.
+    /// Checks that a deployment has the members and shards that the disaster names, and that a
+    /// fault of commands has an effect.
     ///
     /// # Errors
     ///
-    /// The text says which one is missing.
+    /// The text says which member or shard is missing, or what the fault needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
+        if let Self::FailCommands(fault) = self
+            && let Some(reason) = fault.idle()
+        {
+            return Err(reason.to_owned());
+        }
         let has_shards = matches!(options.shape, Shape::Sharded | Shape::LoadBalanced { .. });
         let shards = if has_shards { options.shards } else { 0 };
         let (members, needs) = (options.addresses.len(), self.needs());
@@ -182,6 +198,7 @@ impl Disaster {
     pub(crate) fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         match *self {
+            Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)
@@ -203,6 +220,7 @@ impl Disaster {
             | Self::JoinMembers
             | Self::JoinClients
             | Self::ExpireLogins
+            | Self::EndFailures
             | Self::Heal => {}
         }
         needs
@@ -259,6 +277,8 @@ impl fmt::Display for Disaster {
                 write!(f, "client {client} is frozen for {pause}")
             }
             Self::ExpireLogins => f.write_str("all logins expire"),
+            Self::FailCommands(fault) => write!(f, "{fault}"),
+            Self::EndFailures => f.write_str("no command fails any more"),
             Self::CloseClient(client) => write!(f, "client {client} is closed"),
             Self::Heal => f.write_str("all faults end"),
         }

@@ -336,6 +336,7 @@ impl Scenario {
                 down: false,
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
+            Disaster::FailCommands(ref fault) => fault.idle(),
             Disaster::ExpireLogins if self.authentication == Some(false) => {
                 Some("`expire-logins` needs `authentication`")
             }
