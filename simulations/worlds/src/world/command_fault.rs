@@ -6,8 +6,8 @@ use onionskin_deployment::deployment::Deployment;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What happens to some commands, on one member or on all. A later fault of a member replaces an
-/// earlier one, and so does a fail point that a client sets. A member that starts again has none.
+/// A fault of some commands, on one member or on all. A later fault of a member replaces an earlier
+/// one, and so does a fail point that a client sets. A member that starts again has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommandFault {
@@ -28,7 +28,8 @@ pub struct CommandFault {
     /// The time by which the commands are delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<Span>,
-    /// How often it happens on each of the members. `None` until the faults end.
+    /// The number of commands on each of the members that have the fault. `None` until the faults
+    /// end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }

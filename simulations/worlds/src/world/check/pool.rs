@@ -1,10 +1,12 @@
-//! Checks connection pools: the states of each connection, the limits, and that no stale connection
-//! is checked out.
+//! Checks connection pools: the states of each connection, the limits, that no stale connection is
+//! checked out, and that a refused login clears the pool.
 
 use super::ensure;
 use onionskin_core::{
     address::Address,
+    error::{Error, ErrorKind},
     event::{Event, EventKind, PoolEvent},
+    time::Instant,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +37,12 @@ struct Pool {
     /// service.
     doubtful: BTreeSet<u64>,
     asking: u64,
+    /// The time at which each connection that is being established was created.
+    created: BTreeMap<u64, Instant>,
+    /// The time of the latest login that a server refused on a connection that was not stale.
+    refused: Option<Instant>,
+    /// The time of the latest clear, also of one service.
+    cleared: Option<Instant>,
 }
 
 impl PoolChecker {
@@ -47,6 +55,7 @@ impl PoolChecker {
     }
 
     pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let at = event.at;
         let EventKind::Pool(event) = &event.kind else {
             return Ok(());
         };
@@ -61,7 +70,7 @@ impl PoolChecker {
         }
         let pool = pick(pools, event).ok_or_else(|| format!("{address} has no pool: {event:?}"))?;
         let result = pool
-            .observe(event)
+            .observe(at, event)
             .and_then(|()| pool.check_bounds(self.max_size, self.max_connecting));
         pools.retain(|pool| !(pool.is_closed && pool.connections.is_empty()));
         result.map_err(|what| format!("pool of {address}: {what}"))
@@ -106,7 +115,7 @@ fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
 }
 
 impl Pool {
-    fn observe(&mut self, event: &PoolEvent) -> Result<(), String> {
+    fn observe(&mut self, at: Instant, event: &PoolEvent) -> Result<(), String> {
         match event {
             PoolEvent::Ready { .. } => {
                 let was_ready = std::mem::replace(&mut self.is_ready, true);
@@ -115,23 +124,19 @@ impl Pool {
                     "became ready although it was ready or closed".to_owned()
                 })?;
             }
-            PoolEvent::Cleared { service, .. } => self.clear(service.is_some())?,
+            PoolEvent::Cleared { service, .. } => {
+                self.cleared = Some(at);
+                self.clear(service.is_some())?;
+            }
             PoolEvent::Closed { .. } => {
                 let was_closed = std::mem::replace(&mut self.is_closed, true);
                 ensure(!was_closed, || "closed twice".to_owned())?;
             }
             PoolEvent::ConnectionCreated { connection, .. } => {
-                if self.is_closed || !self.is_ready {
-                    return Err(format!(
-                        "connection {connection} made while it was not ready"
-                    ));
-                }
-                let life = (Life::Establishing, self.clears);
-                if self.connections.insert(*connection, life).is_some() {
-                    return Err(format!("connection {connection} made twice"));
-                }
+                self.create(at, *connection)?;
             }
             PoolEvent::ConnectionReady { connection, .. } => {
+                self.created.remove(connection);
                 self.turn(*connection, Life::Establishing, Life::Idle)?;
             }
             PoolEvent::CheckedOut { connection, .. } => {
@@ -150,8 +155,16 @@ impl Pool {
             PoolEvent::CheckedIn { connection, .. } => {
                 self.turn(*connection, Life::InUse, Life::Idle)?;
             }
-            PoolEvent::ConnectionClosed { connection, .. } => {
+            PoolEvent::ConnectionClosed {
+                connection, error, ..
+            } => {
                 self.doubtful.remove(connection);
+                let created = self.created.remove(connection);
+                if let Some(ErrorKind::Authentication { .. }) = error.as_ref().map(Error::kind)
+                    && created > self.cleared
+                {
+                    self.refused = Some(at);
+                }
                 match self.connections.remove(connection) {
                     None => return Err(format!("connection {connection} closed, but unknown")),
                     Some((Life::InUse, _)) => {
@@ -165,6 +178,20 @@ impl Pool {
             _ => {}
         }
         Ok(())
+    }
+
+    fn create(&mut self, at: Instant, connection: u64) -> Result<(), String> {
+        ensure(self.is_ready && !self.is_closed, || {
+            format!("connection {connection} made while it was not ready")
+        })?;
+        // Otherwise clients with a wrong password connect without end (AUTH-19).
+        ensure(self.refused <= self.cleared, || {
+            format!("connection {connection} made after a refused login that cleared nothing")
+        })?;
+        self.created.insert(connection, at);
+        let life = (Life::Establishing, self.clears);
+        let is_new = self.connections.insert(connection, life).is_none();
+        ensure(is_new, || format!("connection {connection} made twice"))
     }
 
     fn clear(&mut self, is_of_service: bool) -> Result<(), String> {
