@@ -95,6 +95,7 @@ impl Member {
             "connections": {
                 "current": count(connections),
                 "available": count(self.options.limits.max_connections - connections),
+                "totalCreated": self.connected,
             },
             "metrics": { "cursor": { "open": { "total": count(self.open_cursors()) } } },
             "storageEngine": { "name": "simulated" },

@@ -28,7 +28,19 @@ impl Member {
         let command = &request.command;
         let store = self.replica.store_mut();
         match request.name.as_str() {
-            "create" => store.create_collection(&namespace(request)?, options(request))?,
+            "create" => {
+                let name = namespace(request)?;
+                // Since 7.0, a collection with the same options is no error; for routers never.
+                let is_error = self.options.version.release < [7, 0, 0] && self.shard.is_none();
+                if is_error && store.contains(&name) {
+                    let text = match self.options.version.release < [4, 4, 0] {
+                        true => format!("a collection '{name}' already exists"),
+                        false => format!("Collection already exists. NS: {name}"),
+                    };
+                    return Err(fault(48, text));
+                }
+                store.create_collection(&name, options(request))?;
+            }
             CREATE_SHARDED => {
                 let key = command
                     .get_document("shardKey")

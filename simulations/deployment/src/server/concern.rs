@@ -23,13 +23,17 @@ impl Member {
     pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return match w(request) {
-                Some(Bson::String(word)) if word != "majority" => {
-                    Err(bad_value(format!("unknown write concern mode {word}")))
-                }
-                Some(n) if integer(n).is_some_and(|n| n > 1) => Err(bad_value(
-                    "cannot use 'w' > 1 when a host is not replicated",
-                )),
-                _ => Ok(Need::Members(1)),
+                Some(Bson::String(word)) if word != "majority" => Err(bad_value(format!(
+                    "cannot use non-majority 'w' mode {word} when a host is not a member of a \
+                     replica set"
+                ))),
+                Some(Bson::String(_)) | None => Ok(Need::Members(1)),
+                Some(n) => match number_of_members(n)? {
+                    0 | 1 => Ok(Need::Members(1)),
+                    _ => Err(bad_value(
+                        "cannot use 'w' > 1 when a host is not replicated",
+                    )),
+                },
             };
         };
         match w(request) {
@@ -37,13 +41,7 @@ impl Member {
             None => Ok(Need::Majority),
             Some(Bson::String(word)) if word == "majority" => Ok(Need::Majority),
             Some(Bson::String(word)) => Ok(self.unknown_mode(word)),
-            Some(n) => match integer(n).map(usize::try_from) {
-                Some(Ok(n)) if n <= 50 => Ok(Need::Members(n)),
-                _ => Err(fault(
-                    9,
-                    "w has to be a non-negative number and not greater than 50",
-                )),
-            },
+            Some(n) => number_of_members(n).map(Need::Members),
         }
     }
 
@@ -69,8 +67,11 @@ impl Member {
         match need {
             _ if complains(&answer) => {}
             Need::Members(usize::MAX) => {
-                let text = "No write concern mode of that name found in replica set configuration";
-                complain(&mut answer, concern_error(&request, 79, text));
+                let word = w(&request).and_then(Bson::as_str).unwrap_or_default();
+                let text = format!(
+                    "No write concern mode named '{word}' found in replica set configuration"
+                );
+                complain(&mut answer, concern_error(&request, 79, &text));
             }
             Need::Members(n) if n > holders => {
                 let text = "Not enough data-bearing nodes";
@@ -105,9 +106,22 @@ pub(super) fn check_no_write_concern(request: &Request) -> Result<(), Fault> {
     }
 }
 
+fn number_of_members(w: &Bson) -> Result<usize, Fault> {
+    let members = integer(w).map(usize::try_from).and_then(Result::ok);
+    let error = "w has to be a non-negative number and not greater than 50";
+    members.filter(|&n| n <= 50).ok_or_else(|| fault(9, error))
+}
+
 /// True if a command asks for a write concern. A statement of a transaction does not.
 pub(super) fn has_concern(request: &Request) -> bool {
     w(request).is_some() && !request.command.contains_key("autocommit")
+}
+
+/// True for a write with the write concern `w: 0`. If its client waits for a reply, the reply says
+/// nothing about the write.
+pub(super) fn wants_no_results(request: &Request) -> bool {
+    let is_write = matches!(request.name.as_str(), "insert" | "update" | "delete");
+    is_write && w(request).and_then(integer) == Some(0)
 }
 
 fn w(request: &Request) -> Option<&Bson> {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{Find, Namespace, Query};
 use bson::{Bson, Document, doc};
-use onionskin_core::time::Instant;
+use onionskin_core::{address::Address, time::Instant};
 
 /// The commands that `explain` takes.
 const EXPLAINED: [&str; 8] = [
@@ -152,7 +152,11 @@ impl Member {
         }
         reply.insert("command", explained);
         let version = self.options.version.to_string();
-        let server = doc! { "host": "localhost", "port": 27017, "version": version };
+        let port = match &self.options.addresses.get(self.index) {
+            Some(Address::Tcp { port, .. }) => i32::from(*port),
+            _ => 27017,
+        };
+        let server = doc! { "host": "localhost", "port": port, "version": version };
         reply.insert("serverInfo", server);
         Ok(Reply::from(reply).into())
     }

@@ -2,7 +2,7 @@
 
 use super::{
     CATCH_UP_PERIOD, Member, commands,
-    concern::{check_no_write_concern, has_concern},
+    concern::{check_no_write_concern, has_concern, wants_no_results},
     connection::{Pending, Request, Waiting},
     document::{integer_field, truth},
     fail_point::FailEffect,
@@ -12,11 +12,12 @@ use super::{
     read_preference::check_read_preference,
     reply::Reply,
     router::gossiped,
+    wire::UPGRADE,
 };
 use crate::{
     deployment::ConnId,
     replica::CannotStepDown,
-    store::{BUCKETS, Namespace},
+    store::{BUCKETS, Namespace, StoreError},
 };
 use bson::Document;
 use onionskin_core::time::Instant;
@@ -130,6 +131,9 @@ impl Member {
                 }
             }
             Ok(Outcome::Written(mut reply)) => {
+                if wants_no_results(&request) {
+                    reply = Document::new().into();
+                }
                 add(&mut reply);
                 self.confirm(now, conn, request, Ok(reply));
             }
@@ -193,18 +197,7 @@ impl Member {
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
         self.note_gossip(now, request)?;
-        // Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
-        let is_first = matches!(
-            request.name.as_str(),
-            "hello" | "isMaster" | "ismaster" | "saslStart" | "saslContinue"
-        );
-        if request.legacy && !is_first && self.options.version.release >= [5, 1, 0] {
-            let text = format!(
-                "Unsupported OP_QUERY command: {}. The client driver may require an upgrade.",
-                request.name
-            );
-            return Err(fault(352, text));
-        }
+        self.check_legacy(request)?;
         commands::check(request, self.options.version.release)?;
         if self.requires_api && !self.is_internal(conn) {
             commands::require_api(request)?;
@@ -220,7 +213,7 @@ impl Member {
             "logout" => return Ok(self.logout(conn, request).into()),
             "connectionStatus" => return Ok(self.connection_status(conn, request).into()),
             name if self.is_router() && name.starts_with("replSet") => {
-                return Err(fault(59, format!("no such command: '{name}'")));
+                return Err(not_for_routers(name));
             }
             name @ CREATE_SHARDED if !self.is_internal(conn) => {
                 return Err(fault(59, format!("no such command: '{name}'")));
@@ -264,6 +257,26 @@ impl Member {
         self.execute_data(now, request)
     }
 
+    /// Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
+    fn check_legacy(&self, request: &Request) -> Result<(), Fault> {
+        let is_first = matches!(
+            request.name.as_str(),
+            "hello"
+                | "isMaster"
+                | "ismaster"
+                | "saslStart"
+                | "saslContinue"
+                | "authenticate"
+                | "buildInfo"
+                | "buildinfo"
+        );
+        if request.legacy && !is_first && self.options.version.release >= [5, 1, 0] {
+            let text = format!("Unsupported OP_QUERY command: {}. {UPGRADE}", request.name);
+            return Err(fault(352, text));
+        }
+        Ok(())
+    }
+
     /// Checks the cluster time of a request. A shard notes it, if there are several shards.
     fn note_gossip(&mut self, now: Instant, request: &Request) -> Result<(), Fault> {
         let Some(time) = gossiped(&request.command) else {
@@ -272,6 +285,9 @@ impl Member {
         let seconds = self.wall_millis(now) / 1000;
         if !self.is_set() && !self.is_router() {
             return Ok(());
+        }
+        if self.is_router() {
+            self.routing.note_gossip(time);
         }
         if u64::from(time.time) > seconds + MAX_DRIFT_SECONDS {
             let text = format!(
@@ -317,6 +333,11 @@ impl Member {
             "top" => self.top(),
             "dataSize" => self.data_size(request),
             "profile" => self.profile(request),
+            "filemd5" => self.file_digest(now, request),
+            "mapReduce" | "mapreduce" | "reIndex" => {
+                let text = format!("this simulated server does not implement {}", request.name);
+                Err(fault(238, text))
+            }
             "fsync" => self.fsync(request),
             "createSearchIndexes" | "updateSearchIndex" | "dropSearchIndex" => {
                 let text = "Search index commands are only supported with Atlas.";
@@ -402,6 +423,17 @@ impl Member {
     }
 }
 
+/// Returns the error of a router for a command of replica sets.
+fn not_for_routers(name: &str) -> Fault {
+    match name {
+        "replSetGetStatus" => {
+            let text = "replSetGetStatus is not supported through mongos";
+            StoreError::new(115, text).with("info", "mongos").into()
+        }
+        _ => fault(59, format!("no such command: '{name}'")),
+    }
+}
+
 /// True for a command that reads data.
 pub(super) fn is_read(name: &str) -> bool {
     matches!(
@@ -414,6 +446,7 @@ pub(super) fn is_read(name: &str) -> bool {
             | "listCollections"
             | "listDatabases"
             | "listIndexes"
+            | "filemd5"
             | "collStats"
             | "collstats"
             | "dbStats"

@@ -6,6 +6,7 @@ use super::{
     document::{count_field, integer_field, truth},
     fault::{Fault, bad_value, fault},
     reply::Reply,
+    watch::{NOT_RESUMABLE, ends_streams},
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
@@ -275,8 +276,9 @@ fn effect(data: &Document) -> FailEffect {
         texts.map(str::to_owned).collect()
     });
     let error = integer_field(data, "errorCode").and_then(|c| i32::try_from(c).ok());
+    let of_code = |code| ends_streams(code).then(|| vec![NOT_RESUMABLE.to_owned()]);
     let fault = error.map(|code| Fault {
-        labels: labels.clone(),
+        labels: labels.clone().or_else(|| of_code(code)),
         ..fault(code, "Failing command via 'failCommand' failpoint")
     });
     let block = truth(data.get("blockConnection"))

@@ -11,9 +11,10 @@ use super::{
 };
 use crate::{
     deployment::{ConnId, shard_address, shard_name},
-    store::{Namespace, matching},
+    store::{Find, Namespace, Query, matching},
 };
 use bson::{Bson, Document, Timestamp, doc};
+use md5::{Digest as _, Md5};
 use onionskin_core::time::Instant;
 
 /// The size of the largest command that `currentOp` shows, in bytes. `mongod` shortens larger
@@ -51,7 +52,11 @@ impl Member {
                 Some(pending) => Some(&pending.request),
                 None => (*conn == own).then_some(request),
             };
-            Some(self.operation(now, connection.number, running?))
+            let mut operation = self.operation(now, connection.number, running?);
+            if let Some(name) = &connection.app_name {
+                operation.insert("appName", name.as_str());
+            }
+            Some(operation)
         });
         Ok(doc! { "inprog": matching(operations, &filter, self.release())? })
     }
@@ -162,6 +167,39 @@ impl Member {
             "estimate": is_estimate,
         };
         Ok(Reply::from(reply).into())
+    }
+
+    /// Executes `filemd5`: returns the number of the chunks of a GridFS file, and the MD5 digest of
+    /// their data.
+    pub(super) fn file_digest(&mut self, now: Instant, request: &Request) -> Answer {
+        let command = &request.command;
+        let root = command.get_str("root").unwrap_or("fs");
+        let chunks = Namespace::new(request.database.clone(), format!("{root}.chunks"));
+        let find = Find {
+            filter: doc! { "files_id": command.get(&request.name) },
+            sort: Some(doc! { "n": 1 }),
+            ..Find::default()
+        };
+        let found = self
+            .query(now, None, Query::Find(chunks, find))?
+            .documents();
+        let mut digest = Md5::new();
+        for (n, chunk) in (0..).zip(&found) {
+            if integer_field(chunk, "n") != Some(n) {
+                return Err(fault(10040, "chunks out of order"));
+            }
+            let Some(Bson::Binary(data)) = chunk.get("data") else {
+                return Err(fault(50849, "The element must be of BSON binary type"));
+            };
+            digest.update(&data.bytes);
+        }
+        let hex: String = digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let count = i32::try_from(found.len()).unwrap_or(i32::MAX);
+        Ok(Reply::from(doc! { "numChunks": count, "md5": hex }).into())
     }
 
     /// Returns the level of the profiler. The profiler is always off.

@@ -52,6 +52,13 @@ struct RoutedCursor {
 }
 
 impl Routing {
+    /// Notes the cluster time of a client, which the replies of the router have from then on.
+    pub(super) fn note_gossip(&mut self, time: Timestamp) {
+        if let Some(times) = &mut self.times {
+            times.cluster = times.cluster.max(time);
+        }
+    }
+
     /// Removes the cursors that end with a connection, and returns them.
     pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
         let owned = self

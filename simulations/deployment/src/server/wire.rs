@@ -13,7 +13,7 @@ use crate::{
     deployment::{ConnId, DeploymentOptions},
     legacy::LegacyQuery,
 };
-use bson::{Bson, Document, RawDocument};
+use bson::{Bson, Document, RawDocument, doc};
 use onionskin_core::{
     options::Compressor,
     time::Instant,
@@ -24,6 +24,10 @@ use std::collections::BTreeSet;
 /// The number of bytes that a client may send while its request waits, beyond one message of the
 /// largest size.
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
+
+/// The advice of a server that does not take a legacy message.
+pub(super) const UPGRADE: &str = "The client driver may require an upgrade. For more details see \
+                                  https://dochub.mongodb.org/core/legacy-opcode-removal";
 
 /// The code of the error `IllegalOperation`.
 const ILLEGAL_OPERATION: i32 = 20;
@@ -314,13 +318,14 @@ fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
         OpCode::Query => {
             let query = LegacyQuery::decode(frame).ok()?;
             let (database, rest) = query.collection.split_once('.')?;
+            if rest != "$cmd" {
+                let command = doc! { "find": rest };
+                let request = request(header, command, Some(database), Flags::default())?;
+                let text = format!("OP_QUERY is no longer supported. {UPGRADE}");
+                return Some(Frame::Refused(request, fault(5_739_101, text)));
+            }
             let command = owned(query.command)?;
             let request = request(header, command, Some(database), Flags::default())?;
-            let hello = matches!(request.name.as_str(), "hello" | "isMaster" | "ismaster");
-            if rest != "$cmd" || !hello {
-                let text = format!("Unsupported OP_QUERY command: {}", request.name);
-                return Some(Frame::Refused(request, fault(352, text)));
-            }
             Some(Frame::Request(request))
         }
         OpCode::Compressed | OpCode::Reply => None,

@@ -17,6 +17,7 @@ mod jobs;
 mod memory;
 mod older_releases;
 mod operations;
+mod other_drivers;
 mod overload;
 mod protocol;
 mod random_commands;

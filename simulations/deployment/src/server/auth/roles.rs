@@ -329,8 +329,8 @@ fn privilege(request: &Request) -> Option<Privilege> {
     let privilege = match request.name.as_str() {
         "aggregate" if crate::server::read::pipeline_writes(request) => Privilege::Write,
         "find" | "aggregate" | "count" | "distinct" | "explain" | "validate"
-        | "listCollections" | "listIndexes" | "dataSize" | "collStats" | "collstats"
-        | "dbStats" | "dbstats" => Privilege::Read,
+        | "listCollections" | "listIndexes" | "dataSize" | "filemd5" | "collStats"
+        | "collstats" | "dbStats" | "dbstats" => Privilege::Read,
         name if writes_documents(name) => Privilege::Write,
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
         | "renameCollection" | "collMod" | "profile" => Privilege::Schema,

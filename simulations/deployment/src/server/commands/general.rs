@@ -181,6 +181,15 @@ pub(super) const ROWS: &[Row] = &[
         ],
     ),
     row(
+        &["filemd5"],
+        Kind::Any,
+        &[
+            field("root", Kind::Text),
+            field("partialOk", Kind::Flag).refused(),
+            field("md5state", Kind::Binary).refused(),
+        ],
+    ),
+    row(
         &["fsync"],
         Kind::Any,
         &[

@@ -29,10 +29,16 @@ const MAX_RECORDS: u64 = 1000;
 const RESUMABLE: &str = "ResumableChangeStreamError";
 
 /// The label of an error after which a change stream cannot resume.
-const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
+pub(super) const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
 
 /// The error code `ChangeStreamHistoryLost`.
 const HISTORY_LOST: i32 = 286;
+
+/// True for the codes `ChangeStreamFatalError` and `ChangeStreamHistoryLost`, whose errors have the
+/// label [`NOT_RESUMABLE`] in the reply to any command.
+pub(super) const fn ends_streams(code: i32) -> bool {
+    matches!(code, 280 | HISTORY_LOST)
+}
 
 /// A change stream of a cursor.
 #[derive(Debug)]
@@ -190,8 +196,9 @@ impl Member {
         self.replica.commit() >= stream.next
     }
 
-    /// Adds the labels that an error of a change stream has because of its code, since 4.4. The
-    /// errors of the fail point `failCommand` have none, because no cursor has raised them.
+    /// Adds the labels that an error has because of its code: after some of them no change stream
+    /// can resume, and since 4.4, those of a change stream say whether it can. The errors of the
+    /// fail point `failCommand` have only the first, because no cursor has raised them.
     pub(super) fn labelled(&self, request: &Request, fault: Fault) -> Fault {
         let labels = self.stream_labels(request, fault.error.code);
         match fault.labels.is_none() && !labels.is_empty() {
@@ -206,7 +213,7 @@ impl Member {
     fn stream_labels(&self, request: &Request, code: i32) -> Vec<String> {
         let says_resumable = self.options.version.release >= [4, 4, 0];
         let label = match code {
-            280 | HISTORY_LOST => NOT_RESUMABLE,
+            _ if ends_streams(code) => NOT_RESUMABLE,
             code if says_resumable && is_resumable(code) && self.is_of_stream(request) => RESUMABLE,
             _ => return Vec::new(),
         };
