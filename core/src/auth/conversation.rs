@@ -243,7 +243,7 @@ impl Conversation {
         if let Some(progress) = self.machine.on_refused(code, caches) {
             return self.step(Ok(progress), caches);
         }
-        let error = self.error("the server refused authentication", Some(Box::new(fault)));
+        let error = self.error(&self.refused(code), Some(Box::new(fault)));
         // With the label `SystemOverloadedError` the pool is not cleared (AUTH-19).
         let error = error.with_labels(&Labels::from_reply(reply).known());
         if code == Some(AUTHENTICATION_FAILED)
@@ -257,6 +257,19 @@ impl Conversation {
             }
         }
         Step::Failed(error)
+    }
+
+    /// Returns the message for a refusal with this code.
+    fn refused(&self, code: Option<i32>) -> String {
+        let refused = "the server refused authentication";
+        match &self.machine {
+            Machine::Scram(_) if code == Some(AUTHENTICATION_FAILED) => format!(
+                "{refused}; check the user name, the password, and whether the user is one of the \
+                 database {}, which authSource names",
+                self.credential.source(),
+            ),
+            _ => refused.to_owned(),
+        }
     }
 
     /// Handles the keys of the last [`Step::Derive`].
