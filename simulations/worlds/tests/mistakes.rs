@@ -143,11 +143,8 @@ fn strings(page: &mut Page) {
 }
 
 async fn ping(uri: &str) -> Result<Document, Error> {
-    let client = Client::with_uri_str(uri).await?;
-    client
-        .database("shop")
-        .run_command(doc! { "ping": 1 })
-        .await
+    let shop = Client::with_uri_str(uri).await?.database("shop");
+    shop.run_command(doc! { "ping": 1 }).await
 }
 
 async fn count(uri: &str) -> Result<u64, Error> {
@@ -497,8 +494,5 @@ async fn each_mistake_has_the_message_of_the_page() {
         fs::write(Path::new(PAGE), &page.0).expect("the page can be written");
     }
     let written = fs::read_to_string(PAGE).expect("there is a page");
-    for (found, expected) in page.0.lines().zip(written.lines()) {
-        assert_eq!(found, expected);
-    }
     assert_eq!(page.0, written, "write the page anew: ONIONSKIN_WRITE=1");
 }
