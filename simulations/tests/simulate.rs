@@ -246,6 +246,22 @@ fn events_without_effect_are_refused() {
             "{ fail-commands = { commands = [\"find\"], code = 6, times = 0 } }",
         ),
         (
+            "name",
+            "{ fail-commands = { commands = [\"inserts\"], code = 6 } }",
+        ),
+        (
+            "both",
+            "{ fail-commands = { commands = [\"find\"], code = 6, close = true } }",
+        ),
+        (
+            "short",
+            "{ fail-commands = { commands = [\"find\"], block = \"900us\" } }",
+        ),
+        (
+            "success",
+            "{ fail-commands = { commands = [\"find\"], code = 0 } }",
+        ),
+        (
             "place",
             "{ fail-commands = { commands = [\"find\"], code = 6, member = 3 } }",
         ),

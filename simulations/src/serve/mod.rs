@@ -220,8 +220,8 @@ impl Embedded {
         self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
-    /// Starts all members and shards that have ended or are shutting down, and removes all cuts
-    /// between them.
+    /// Starts all members and shards that have ended or are shutting down, removes all cuts between
+    /// them, and turns the fail points `failCommand` off.
     pub fn heal(&self) {
         self.strike(Disaster::Heal);
     }

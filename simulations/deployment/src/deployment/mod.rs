@@ -21,7 +21,7 @@ mod settle;
 mod upkeep;
 mod users;
 
-pub use crate::server::{Job, JobDone, JobKey};
+pub use crate::server::{Job, JobDone, JobKey, is_command};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;

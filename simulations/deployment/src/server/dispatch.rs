@@ -286,15 +286,15 @@ impl Member {
         if !self.is_set() && !self.is_router() {
             return Ok(());
         }
-        if self.is_router() {
-            self.routing.note_gossip(time);
-        }
         if u64::from(time.time) > seconds + MAX_DRIFT_SECONDS {
             let text = format!(
                 "new cluster time, {}, is too far from this node's wall clock time, {seconds}.",
                 time.time
             );
             return Err(fault(205, text));
+        }
+        if self.is_router() {
+            self.routing.note_gossip(time);
         }
         if self.shard.is_some() && self.options.shards > 1 {
             self.replica.note_time(time);

@@ -45,6 +45,7 @@ mod wire;
 mod write;
 
 pub(crate) use auth::Accounts;
+pub use commands::is_command;
 pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;
 pub use job::{Job, JobDone, JobKey};

@@ -247,8 +247,8 @@ impl TokioWorld {
         self.strike(&cut);
     }
 
-    /// Starts all members that have ended or are shutting down, ends all isolations and cuts, and
-    /// sets all rates to zero.
+    /// Starts all members that have ended or are shutting down, ends all isolations and cuts, turns
+    /// the fail points `failCommand` off, and sets all rates to zero.
     pub fn heal(&self) {
         self.strike(&Disaster::Heal);
     }

@@ -2,9 +2,12 @@
 
 use super::scenario::Span;
 use bson::{Bson, Document, doc};
-use onionskin_deployment::deployment::Deployment;
+use onionskin_deployment::deployment::{Deployment, is_command};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, time::Duration};
+
+/// The shortest delay of a command. Servers count milliseconds.
+const SHORTEST_BLOCK: Duration = Duration::from_millis(1);
 
 /// A fault of some commands, on one member or on all. A later fault of a member replaces an earlier
 /// one, and so does a fail point that a client sets. A member that starts again has none.
@@ -16,13 +19,14 @@ pub struct CommandFault {
     /// The index of the member, from 0. `None` for all members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<usize>,
-    /// The code of the error with which the commands fail. `None` if they do not fail.
+    /// The code of the error with which the commands fail. `None` if they do not fail, or lose
+    /// their connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     /// The labels of the error instead of those that a server adds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
-    /// True if the connection of the command is closed.
+    /// True if the connection of the command is closed, instead of a reply.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
     /// The time by which the commands are delayed.
@@ -37,11 +41,17 @@ pub struct CommandFault {
 impl CommandFault {
     /// Returns the reason why the fault has no effect, if there is one.
     pub(super) fn idle(&self) -> Option<&'static str> {
-        let does_nothing = self.code.is_none() && !self.close && self.block.is_none();
+        let blocks = self.block.is_some_and(|block| block.0 >= SHORTEST_BLOCK);
         if self.commands.is_empty() {
             Some("`fail-commands` needs `commands`")
-        } else if does_nothing {
-            Some("`fail-commands` needs a `code`, `close` or `block`")
+        } else if !self.commands.iter().all(|name| is_command(name)) {
+            Some("one of the `commands` of `fail-commands` is none of the servers")
+        } else if self.code.is_none() && !self.close && !blocks {
+            Some("`fail-commands` needs a `code`, `close`, or `block` of a millisecond or more")
+        } else if self.code.is_some_and(|code| code <= 0) {
+            Some("the `code` of `fail-commands` must be above zero")
+        } else if self.code.is_some() && self.close {
+            Some("with `close`, no reply of `fail-commands` has a `code`")
         } else if self.code.is_none() && self.labels.is_some() {
             Some("the `labels` of `fail-commands` need a `code`")
         } else if self.times == Some(0) {

@@ -163,6 +163,12 @@ fn a_router_passes_on_the_newest_cluster_time_that_it_was_told() {
             increment: 0
         }
     );
+    // A time that is too far ahead is refused, and not passed on.
+    let ahead = doc! { "clusterTime": Timestamp { time: u32::MAX - 1, increment: 7 } };
+    let forged = doc! { "ping": 1, "$db": "d", "$clusterTime": ahead };
+    let refused = world.send_command(conns[1], &forged).expect("a reply");
+    assert_eq!(error(&refused).0, Some(205));
+    assert_eq!(time(&refused), time(&newer));
     let status = doc! { "replSetGetStatus": 1, "$db": "admin" };
     let status = world.send_command(conns[0], &status).expect("a reply");
     assert_eq!(

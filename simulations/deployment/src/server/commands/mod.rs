@@ -178,6 +178,35 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
         .flatten()
 }
 
+/// The commands without a row.
+const OTHERS: [&str; 13] = [
+    "isMaster",
+    "ismaster",
+    "connectionStatus",
+    "logout",
+    "startSession",
+    "buildInfo",
+    "buildinfo",
+    "hostInfo",
+    "serverStatus",
+    "whatsmyuri",
+    "connPoolStats",
+    "getFreeMonitoringStatus",
+    "getnonce",
+];
+
+/// True if a simulated server of some release has a command of this name.
+///
+/// ```
+/// use onionskin_deployment::deployment::is_command;
+///
+/// assert!(is_command("find") && !is_command("fnid"));
+/// ```
+#[must_use]
+pub fn is_command(name: &str) -> bool {
+    OTHERS.contains(&name) || rows().any(|row| row.names.contains(&name))
+}
+
 /// Returns an error if a command, at `release`, does not have the form that its row describes.
 /// Commands without a row are not checked.
 pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {

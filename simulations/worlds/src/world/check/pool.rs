@@ -4,11 +4,14 @@
 use super::ensure;
 use onionskin_core::{
     address::Address,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Label},
     event::{Event, EventKind, PoolEvent},
     time::Instant,
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The code of `AuthenticationFailed`.
+const AUTHENTICATION_FAILED: i32 = 18;
 
 #[derive(Debug)]
 pub(super) struct PoolChecker {
@@ -114,6 +117,14 @@ fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
     }
 }
 
+/// True if a login was refused because of the credential. Such an error clears the pool (AUTH-19),
+/// unless it is labelled as one of overload. A change of the server's state may be known already.
+fn is_refused_login(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Authentication { .. })
+        && error.code() == Some(AUTHENTICATION_FAILED)
+        && !error.has_label(&Label::SystemOverloadedError)
+}
+
 impl Pool {
     fn observe(&mut self, at: Instant, event: &PoolEvent) -> Result<(), String> {
         match event {
@@ -160,9 +171,7 @@ impl Pool {
             } => {
                 self.doubtful.remove(connection);
                 let created = self.created.remove(connection);
-                if let Some(ErrorKind::Authentication { .. }) = error.as_ref().map(Error::kind)
-                    && created > self.cleared
-                {
+                if error.as_ref().is_some_and(is_refused_login) && created > self.cleared {
                     self.refused = Some(at);
                 }
                 match self.connections.remove(connection) {
@@ -184,7 +193,7 @@ impl Pool {
         ensure(self.is_ready && !self.is_closed, || {
             format!("connection {connection} made while it was not ready")
         })?;
-        // Otherwise clients with a wrong password connect without end (AUTH-19).
+        // Otherwise clients with a wrong password connect without end.
         ensure(self.refused <= self.cleared, || {
             format!("connection {connection} made after a refused login that cleared nothing")
         })?;
@@ -253,5 +262,27 @@ impl Pool {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::error::CommandError;
+
+    #[test]
+    fn only_a_refused_credential_without_a_label_of_overload_counts() {
+        let refused = |code: i32| {
+            let reply = bson::rawdoc! { "ok": 0, "code": code };
+            Error::from(ErrorKind::Authentication {
+                mechanism: "SCRAM-SHA-256",
+                message: "refused".to_owned(),
+                cause: Some(Box::new(CommandError::from_reply(&reply))),
+            })
+        };
+        assert!(is_refused_login(&refused(18)));
+        assert!(!is_refused_login(&refused(189)));
+        let shed = refused(18).with_label(Label::SystemOverloadedError);
+        assert!(!is_refused_login(&shed));
     }
 }
