@@ -263,3 +263,23 @@ fn an_explanation_has_the_port_of_the_server() {
     let server = reply.get_document("serverInfo").expect("the server");
     assert_eq!(server.get_i32("port").ok(), Some(27019));
 }
+
+#[test]
+fn a_pipeline_that_is_none_has_the_errors_of_the_server() {
+    let (mut world, conn) = standalone();
+    let aggregate = |pipeline: Bson| doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} };
+    let cases = [
+        (bson!(1), "'pipeline' option must be specified as an array"),
+        (
+            bson!([{ "$limit": 1 }, 42]),
+            "Each element of the 'pipeline' array must be an object",
+        ),
+    ];
+    for (pipeline, text) in cases {
+        let reply = send(&mut world, conn, aggregate(pipeline.clone()));
+        assert_eq!(error(&reply), (Some(14), text));
+        let view = doc! { "create": "v", "viewOn": "c", "pipeline": pipeline };
+        let reply = send(&mut world, conn, view);
+        assert_eq!(error(&reply), (Some(14), text));
+    }
+}

@@ -208,7 +208,7 @@ pub(super) const ROWS: &[Row] = &[
         &["aggregate"],
         Kind::TextOrNumber,
         &[
-            field("pipeline", Kind::ArrayOf(&Kind::Object)).required(),
+            field("pipeline", Kind::Pipeline).required(),
             field("explain", Kind::Bool),
             field("allowDiskUse", Kind::Bool),
             field("cursor", Kind::Nested(CURSOR)),

@@ -32,6 +32,8 @@ pub(in crate::server) enum Kind {
     Nested(&'static [Field]),
     /// An array of values of this type.
     ArrayOf(&'static Self),
+    /// An array of the stages of a pipeline, which has errors of its own.
+    Pipeline,
     /// A text that is one of these.
     OneOf(&'static [&'static str]),
 }
@@ -145,6 +147,7 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
+        (Kind::Pipeline, value) => check_pipeline(value).is_ok(),
         (Kind::OneOf(words), Bson::String(word)) => words.contains(&word.as_str()),
         (Kind::Uuid, Bson::Binary(binary)) => binary.subtype == BinarySubtype::Uuid,
         _ => true,
@@ -201,6 +204,7 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                     _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
                 })
         }
+        (Kind::Pipeline, value) => check_pipeline(value),
         (Kind::OneOf(words), Bson::String(word)) if !words.contains(&word.as_str()) => {
             let text =
                 format!("Enumeration value '{word}' for field '{path}' is not a valid value.");
@@ -225,6 +229,19 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
     }
 }
 
+fn check_pipeline(value: &Bson) -> Result<(), Fault> {
+    let Bson::Array(stages) = value else {
+        return Err(fault(14, "'pipeline' option must be specified as an array"));
+    };
+    match stages.iter().all(|stage| stage.as_document().is_some()) {
+        true => Ok(()),
+        false => {
+            let text = "Each element of the 'pipeline' array must be an object";
+            Err(fault(14, text))
+        }
+    }
+}
+
 fn check_object(
     path: &str,
     fields: &[Field],
@@ -246,7 +263,7 @@ fn check_object(
 /// empty list stands for all types.
 fn expected(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Any => &[],
+        Kind::Any | Kind::Pipeline => &[],
         Kind::Bool => &["bool"],
         Kind::Flag => &["bool", "long", "int", "decimal", "double"],
         Kind::Whole => &["long", "int", "decimal", "double"],
