@@ -102,9 +102,11 @@ fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
                     .is_some_and(|(life, _)| *life == Life::InUse)
             };
             let checked_in = matches!(event, PoolEvent::CheckedIn { .. });
+            // Pools number their connections alike. A connection is checked in while it is in use,
+            // and closed while it is not.
             pools
                 .iter()
-                .position(|pool| pool.is_closed && has(pool) && (!checked_in || in_use(pool)))
+                .position(|pool| pool.is_closed && has(pool) && checked_in == in_use(pool))
         }
         PoolEvent::CheckOutFailed { .. } => pools
             .iter()
@@ -268,18 +270,93 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onionskin_core::error::CommandError;
+    use onionskin_core::{error::CommandError, event::CloseReason};
+    use std::time::Duration;
+
+    fn events(list: &[&str]) -> Result<(), String> {
+        let mut checker = PoolChecker::new(5, 2);
+        for (at, name) in (1..).zip(list) {
+            let address = Address::tcp("a", 1);
+            let (connection, duration) = (1, Duration::ZERO);
+            let event = match *name {
+                "created" => {
+                    let options = Default::default();
+                    PoolEvent::Created { address, options }
+                }
+                "ready" => PoolEvent::Ready { address },
+                "over" => PoolEvent::Closed { address },
+                "cleared" => PoolEvent::Cleared {
+                    address,
+                    service: None,
+                    interrupt_in_use: false,
+                },
+                "made" => PoolEvent::ConnectionCreated {
+                    address,
+                    connection,
+                },
+                "whole" => PoolEvent::ConnectionReady {
+                    address,
+                    connection,
+                    duration,
+                },
+                "asked" => PoolEvent::CheckOutStarted { address },
+                "out" => PoolEvent::CheckedOut {
+                    address,
+                    connection,
+                    duration,
+                },
+                "in" => PoolEvent::CheckedIn {
+                    address,
+                    connection,
+                },
+                "refused" | "closed" => PoolEvent::ConnectionClosed {
+                    address,
+                    connection,
+                    reason: CloseReason::Error,
+                    error: (*name == "refused").then(|| refused(18)),
+                },
+                other => panic!("{other}"),
+            };
+            let at = Instant::ZERO + Duration::from_secs(at);
+            let kind = EventKind::Pool(event);
+            checker.observe(&Event::new(at, kind))?;
+        }
+        checker.finish()
+    }
+
+    fn refused(code: i32) -> Error {
+        let reply = bson::rawdoc! { "ok": 0, "code": code };
+        Error::from(ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: "refused".to_owned(),
+            cause: Some(Box::new(CommandError::from_reply(&reply))),
+        })
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_pool_in_which_its_event_is_possible() {
+        let first = ["created", "ready", "made", "whole", "asked", "out", "over"];
+        let second = ["created", "ready", "made", "closed", "over", "in", "closed"];
+        assert_eq!(events(&[first, second].concat()), Ok(()));
+        let early = [&first[..], &["closed"]].concat();
+        let error = events(&early).expect_err("it is in use");
+        assert!(error.contains("while it is in use"), "{error}");
+    }
+
+    #[test]
+    fn after_a_refused_login_the_pool_is_cleared_before_it_connects_again() {
+        let begin = ["created", "ready", "made", "refused"];
+        for (rest, is_right) in [
+            (&["made"][..], false),
+            (&["cleared", "ready", "made", "closed", "over"], true),
+        ] {
+            let result = events(&[&begin[..], rest].concat());
+            assert_eq!(result.is_ok(), is_right, "{result:?}");
+        }
+    }
 
     #[test]
     fn only_a_refused_credential_without_a_label_of_overload_counts() {
-        let refused = |code: i32| {
-            let reply = bson::rawdoc! { "ok": 0, "code": code };
-            Error::from(ErrorKind::Authentication {
-                mechanism: "SCRAM-SHA-256",
-                message: "refused".to_owned(),
-                cause: Some(Box::new(CommandError::from_reply(&reply))),
-            })
-        };
         assert!(is_refused_login(&refused(18)));
         assert!(!is_refused_login(&refused(189)));
         let shed = refused(18).with_label(Label::SystemOverloadedError);
