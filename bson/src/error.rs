@@ -277,6 +277,17 @@ impl serde::de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::deserialization(message)
     }
+
+    /// Calls a null by its name.
+    #[cold]
+    fn invalid_type(found: serde::de::Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
+        match found {
+            serde::de::Unexpected::Unit => {
+                Self::custom(format_args!("invalid type: null, expected {expected}"))
+            }
+            found => Self::custom(format_args!("invalid type: {found}, expected {expected}")),
+        }
+    }
 }
 
 impl serde::ser::Error for Error {

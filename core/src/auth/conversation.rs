@@ -264,8 +264,8 @@ impl Conversation {
         let refused = "the server refused authentication";
         match &self.machine {
             Machine::Scram(_) if code == Some(AUTHENTICATION_FAILED) => format!(
-                "{refused}; check the user name, the password, and whether the user is one of the \
-                 database {}, which authSource names",
+                "{refused}; check the user name, the password, and authSource, the database of the \
+                 user, which is {}",
                 self.credential.source(),
             ),
             _ => refused.to_owned(),

@@ -144,7 +144,8 @@ impl Transaction {
             return Err(Error::argument(message));
         }
         if own.write_concern {
-            let message = "Cannot set write concern after starting a transaction";
+            let message = "Cannot set write concern after starting a transaction; set it when the \
+                           transaction starts";
             return Err(Error::argument(message));
         }
         if request.kind.is_write() || request.kind == CommandKind::CursorFollowUp {

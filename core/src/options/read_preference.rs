@@ -274,7 +274,7 @@ impl ReadPreference {
         let Some(options) = self.options_mut() else {
             return Err(Error::invalid_option(
                 "maxStalenessSeconds",
-                "mode primary takes no maximum staleness; choose another mode or remove it",
+                "readPreference primary, the default, takes none; choose another mode or remove it",
             ));
         };
         options.max_staleness = Some(max_staleness);

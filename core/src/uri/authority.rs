@@ -1,6 +1,9 @@
 //! Parsers for user name, password, hosts and database.
 
-use super::{Result, invalid, split::decode};
+use super::{
+    Result, invalid,
+    split::{BAD_PERCENT, decode},
+};
 use crate::{
     address::{Address, InvalidAddress, name_fault},
     error::UriPart,
@@ -36,7 +39,7 @@ pub(super) fn userinfo(text: &str) -> Result<UserInfo> {
         decode(name),
         password.map_or(Some(None), |text| decode(text).map(Some)),
     ) else {
-        return refuse("a % must be followed by two hexadecimal digits of UTF-8 text");
+        return refuse(BAD_PERCENT);
     };
     Ok((name, password.map(Secret::new)))
 }
@@ -51,6 +54,11 @@ fn is_userinfo(c: char) -> bool {
 /// host but not its text. If an `@`, `/` or `?` in a password is not encoded, the text of a host
 /// may be part of the password.
 pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
+    if text.is_empty() {
+        let message = "there is none; write one, such as in mongodb://localhost:27017; the path of a \
+                       Unix domain socket must be URL encoded (write / as %2F)";
+        return Err(invalid(UriPart::Host, message));
+    }
     text.split(',')
         .enumerate()
         .map(|(index, host)| {
@@ -89,7 +97,7 @@ fn decoded_address(text: &str) -> Result<Cow<'_, str>, String> {
     let end = text.find(if is_literal { ']' } else { ':' });
     let (host, port) = text.split_at(end.unwrap_or(text.len()));
     let Some(host) = decode(host) else {
-        return Err("a % must be followed by two hexadecimal digits of UTF-8 text".to_owned());
+        return Err(BAD_PERCENT.to_owned());
     };
     let is_path = !is_literal && host.contains('/');
     if is_path && !port.is_empty() {
@@ -139,9 +147,6 @@ pub(super) fn database(text: &str) -> Result<Option<String>> {
     }
     match decode(text) {
         Some(name) => Ok(Some(name)),
-        None => Err(invalid(
-            UriPart::Database,
-            "a % must be followed by two hexadecimal digits of UTF-8 text",
-        )),
+        None => Err(invalid(UriPart::Database, BAD_PERCENT)),
     }
 }

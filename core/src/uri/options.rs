@@ -6,6 +6,7 @@ use super::{
     invalid,
     nearest::one_of,
     pairs::{Pair, may_end_a_password},
+    split::BAD_PERCENT,
     table::{self, Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
 };
@@ -78,7 +79,7 @@ pub(super) fn collect_options<'a>(
         let option = &mut given[index];
         option.occurrences += 1;
         if pair.is_malformed {
-            let reason = "a % must be followed by two hexadecimal digits of UTF-8 text";
+            let reason = BAD_PERCENT;
             warnings.push(ignored(spec, reason.to_owned())?);
         } else {
             let earlier = option.last.replace(pair.value.expose());

@@ -50,6 +50,10 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
     })
 }
 
+/// The message for a text that [`decode`] cannot decode.
+pub(super) const BAD_PERCENT: &str = "a % must be followed by two hexadecimal digits of UTF-8 \
+                                      text; write a % itself as %25";
+
 /// Decodes percent-encoded text. `None` if a `%` is not followed by two hexadecimal digits, or if
 /// the bytes are not UTF-8. A plus sign is not decoded to a space (CS-39).
 pub(super) fn decode(text: &str) -> Option<String> {

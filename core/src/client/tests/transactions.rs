@@ -185,7 +185,8 @@ fn settings_that_a_transaction_does_not_allow_are_refused_before_anything_is_sen
         ),
         (
             |command| command.0.request.own.write_concern = true,
-            "Cannot set write concern after starting a transaction",
+            "Cannot set write concern after starting a transaction; set it when the transaction \
+             starts",
         ),
         (
             |command| {

@@ -95,7 +95,9 @@ impl ClientOptions {
         };
         Err(Error::new(ErrorKind::InvalidArgument {
             argument: Argument::Uri(UriPart::Options),
-            message: format!("{warning}; strict options forbid that"),
+            message: format!(
+                "{warning}; correct or remove it, because strict options ignore nothing"
+            ),
         }))
     }
 
@@ -145,7 +147,7 @@ impl ClientOptions {
             let conflict = if several {
                 "several hosts; name only the load balancer"
             } else if self.repl_set_name.is_some() {
-                "replicaSet; the load balancer hides the set, so leave the name out"
+                "replicaSet; the load balancer hides the set, so remove one of them"
             } else if self.direct_connection == Some(true) {
                 "directConnection=true; leave one of them out"
             } else if self.srv_max_hosts() > 0 {
