@@ -183,13 +183,12 @@ impl Translator<'_> {
     /// Appends a quantifier. After another one, `?` makes it lazy and `+` possessive.
     fn quantifier(&mut self, c: char, follows: Follows) -> Result<(), StoreError> {
         match (follows, c) {
-            // Bounds repeat a repetition as a whole.
-            (Follows::Atom, _) | (Follows::Quantifier, '{') => self.follows = Follows::Quantifier,
+            (Follows::Atom, _) => self.follows = Follows::Quantifier,
             (Follows::Quantifier, '?') => {}
             (Follows::Quantifier, '+') => self.result.needs_backtracking = true,
             _ => return Err(invalid("quantifier does not follow a repeatable item")),
         }
-        if follows == Follows::Quantifier && c != '{' {
+        if follows == Follows::Quantifier {
             self.follows = Follows::Nothing;
         }
         self.result.text.push(c);
