@@ -2,7 +2,7 @@
 //! of `find`, and for a `comment`.
 
 use super::{
-    Release, field, is_generic,
+    Release, field, is_generic, is_missing,
     types::{Field, Kind, type_name},
     unknown,
 };
@@ -41,14 +41,15 @@ pub(super) fn unknown_field(
 }
 
 /// Returns an error if a field of a `find` has a wrong type, at a server before 5.0. Such a server
-/// reads a `find` without a description.
+/// reads a `find` without a description. Null stands for a missing field, as in later releases.
 pub(super) fn check_type(
     request: &Request,
     field: &Field,
     value: &Bson,
     release: Release,
 ) -> Result<(), Fault> {
-    if release >= (5, 0) || request.name != "find" || is_generic(field.name) {
+    let is_checked = release < (5, 0) && request.name == "find" && !is_generic(field.name);
+    if !is_checked || is_missing(Some(value)) {
         return Ok(());
     }
     let name = field.name;
@@ -90,7 +91,7 @@ pub(super) fn check_comment(request: &Request, release: [u16; 3]) -> Result<(), 
         return Ok(());
     }
     let name = request.name.as_str();
-    let is_text = matches!(comment, Bson::String(_));
+    let is_text = matches!(comment, Bson::String(_)) || is_missing(Some(comment));
     let [major, minor, _] = release;
     match name {
         "count" | "distinct" if !is_text => {

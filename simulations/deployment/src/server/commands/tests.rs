@@ -1,10 +1,11 @@
 //! Tests of the table itself. `deployment/tests/commands.rs` tries each row on a server.
 
-use super::{Field, Kind, rows};
+use super::{Field, Kind, check, rows};
 use crate::{
-    server::fail_point,
+    server::{connection::Request, fail_point},
     store::{EXPRESSIONS, GIVEN, Name, Place, STAGES, UPDATES},
 };
+use bson::{Bson, doc};
 use std::collections::BTreeSet;
 
 const PAGE: &str = concat!(
@@ -34,6 +35,30 @@ fn assert_fields(fields: &'static [Field]) {
 fn each_command_and_each_field_is_in_the_table_once() {
     assert_distinct(rows().flat_map(|row| row.names.iter().copied()));
     rows().for_each(|row| assert_fields(row.fields));
+}
+
+#[test]
+fn a_field_of_a_find_that_is_null_counts_as_missing_in_each_release() {
+    let row = rows().find(|row| row.names.contains(&"find"));
+    for field in row.expect("a row").fields {
+        for release in [[4, 2, 25], [4, 4, 29], [5, 0, 31], [7, 0, 12]] {
+            let request = Request {
+                id: 1,
+                bytes: 100,
+                compressor: None,
+                legacy: false,
+                reply_wanted: true,
+                exhaust: false,
+                name: "find".to_owned(),
+                database: "d".to_owned(),
+                command: doc! { "find": "c", field.name: Bson::Null, "$db": "d" },
+            };
+            let [major, minor, _] = release;
+            let is_known = field.exists((major, minor));
+            let found = check(&request, release).is_ok();
+            assert_eq!(found, is_known, "{} {release:?}", field.name);
+        }
+    }
 }
 
 fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
