@@ -3,6 +3,21 @@
 use super::fields::ends;
 use crate::server::{connection::Request, fault::is_retryable};
 
+/// The codes of the errors that are transient in any command of a transaction, in addition to those
+/// that retryable writes have. MaxTimeMSExpired (50) is none of them.
+const TRANSIENT: [i32; 10] = [
+    24,    // LockTimeout
+    112,   // WriteConflict
+    150,   // StaleEpoch
+    239,   // SnapshotTooOld
+    246,   // SnapshotUnavailable
+    249,   // StaleDbVersion
+    250,   // StaleChunkHistory
+    267,   // PreparedTransactionInProgress
+    272,   // MigrationConflict
+    13388, // StaleConfig
+];
+
 /// Returns the labels of a reply with this error and this write concern error. `is_labelled` is
 /// true if the server labels retryable writes.
 pub(in crate::server) fn labels(
@@ -20,10 +35,7 @@ pub(in crate::server) fn labels(
     let is_transient = |code: i32| match (is_end, code) {
         (true, 251) => concern.is_none(),
         (false, code) if is_retryable(code) || code == 251 => true,
-        // WriteConflict, LockTimeout, PreparedTransactionInProgress, and errors of snapshots and
-        // of routing. MaxTimeMSExpired (50) is none of them.
-        (_, 24 | 112 | 267) => true,
-        (_, code) => matches!(code, 150 | 239 | 246 | 249 | 250 | 272 | 13388),
+        (_, code) => TRANSIENT.contains(&code),
     };
     let mut labels = Vec::new();
     if is_part && code.is_some_and(is_transient) {
