@@ -42,7 +42,11 @@ impl Member {
             "replSetGetConfig" => self.replica_config()?,
             "currentOp" => self.current_operations(now, conn, request)?,
             "killOp" => self.kill_operation(now, request)?,
-            "listShards" | "getShardMap" | "enableSharding" => self.sharding(request)?,
+            "listShards" | "enableSharding" => self.sharding(request)?,
+            "getShardMap" => {
+                let text = "this simulated server does not implement getShardMap";
+                return Err(fault(238, text));
+            }
             "configureFailPoint" => return self.configure_fail_point(&request.command).map(Some),
             _ => return Ok(None),
         };

@@ -261,40 +261,13 @@ impl Member {
 
     /// Answers the commands of sharding that change nothing. Only routers have them.
     pub(super) fn sharding(&self, request: &Request) -> Result<Document, Fault> {
-        if request.name == "getShardMap" && (self.is_router() || self.shard.is_some()) {
-            return Ok(self.shard_map());
-        }
         if !self.is_router() {
-            return Err(match request.name.as_str() {
-                // Every server has this command, also one that belongs to no cluster.
-                "getShardMap" => {
-                    let text = "this simulated server implements getShardMap in sharded clusters \
-                                only";
-                    fault(238, text)
-                }
-                name => fault(59, format!("no such command: '{name}'")),
-            });
+            return Err(fault(59, format!("no such command: '{}'", request.name)));
         }
         match request.name.as_str() {
             "listShards" => Ok(doc! { "shards": self.shard_documents() }),
             _ => self.enable_sharding(request),
         }
-    }
-
-    /// Returns the reply to `getShardMap`. Shard 0 has the configuration as well.
-    fn shard_map(&self) -> Document {
-        let (mut map, mut hosts, mut strings) = (Document::new(), Document::new(), Document::new());
-        for shard in 0..self.options.shards {
-            let (name, address) = (shard_name(shard), shard_address(shard).to_string());
-            let string = format!("{name}/{address}");
-            if shard == 0 {
-                map.insert("config", &string);
-            }
-            map.insert(&name, &string);
-            hosts.insert(address, &name);
-            strings.insert(string, &name);
-        }
-        doc! { "map": map, "hosts": hosts, "connStrings": strings }
     }
 
     /// Answers `enableSharding`. The name of a database decides which shard has it, so that no

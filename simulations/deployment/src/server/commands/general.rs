@@ -130,7 +130,6 @@ pub(super) const ROWS: &[Row] = &[
     row(&["killOp"], Kind::Any, &[field("op", Kind::Any).required()]).admin(),
     row(&["top"], Kind::Any, &[]).admin(),
     row(&["listShards"], Kind::Any, &[]).admin(),
-    row(&["getShardMap"], Kind::Any, &[]).admin().lax(),
     row(
         &["checkMetadataConsistency"],
         Kind::TextOrNumber,
