@@ -8,7 +8,7 @@ use super::Answer;
 use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::number;
-use super::order::{display, type_name};
+use super::order::{display, display_document, type_name};
 use super::pipeline::Run;
 use super::release::{Name, Release, name};
 use super::stages::GIVEN;
@@ -131,7 +131,8 @@ const PARTS: [Name<i32>; 4] = [
     name("queryExecStats", 31141).since(4, 4, 0),
 ];
 
-/// Returns the operand of `$collStats`, which is an object of objects.
+/// Returns the operand of `$collStats`, which is an object of objects. Before 5.0, what is in the
+/// inner objects is not checked.
 fn statistics_parts(operand: &Bson, release: Release) -> Answer<&Document> {
     let is_old = release < Release([5, 0, 0]);
     let Bson::Document(parts) = operand else {
@@ -166,6 +167,51 @@ fn statistics_parts(operand: &Bson, release: Release) -> Answer<&Document> {
                 )),
             });
         }
+        if !is_old && let Bson::Document(options) = value {
+            check_part(part, options, release)?;
+        }
     }
     Ok(parts)
+}
+
+/// Returns an error if an object in `$collStats` is malformed.
+fn check_part(part: &str, options: &Document, release: Release) -> Answer<()> {
+    if matches!(part, "count" | "queryExecStats") && !options.is_empty() {
+        let shown = display_document(options);
+        let text = format!("expected an empty object, but got {shown}");
+        return Err(StoreError::new(31170, text));
+    }
+    for (option, value) in options {
+        let path = format!("$collStats.{part}.{option}");
+        let is_number = number::as_double(value).is_some();
+        let kind = type_name(value);
+        match (part, option.as_str()) {
+            ("storageStats", "scale") if !is_number => {
+                // Before 8.0, the quotation mark precedes the bracket.
+                let end = if release < Release([8, 0, 0]) {
+                    "']"
+                } else {
+                    "]'"
+                };
+                return Err(StoreError::type_mismatch(format!(
+                    "BSON field '{path}' is the wrong type '{kind}', expected types '[long, int, \
+                     decimal, double{end}"
+                )));
+            }
+            ("storageStats", "verbose" | "waitForLock") | ("latencyStats", "histograms")
+                if !is_number && !matches!(value, Bson::Boolean(_)) =>
+            {
+                return Err(StoreError::type_mismatch(format!(
+                    "Field '{option}' should be a boolean value, but found: {kind}"
+                )));
+            }
+            ("latencyStats", other) if other != "histograms" => {
+                let text = format!("BSON field '{path}' is an unknown field.");
+                return Err(StoreError::new(40415, text));
+            }
+            // Unknown options of `storageStats` are ignored.
+            _ => {}
+        }
+    }
+    Ok(())
 }

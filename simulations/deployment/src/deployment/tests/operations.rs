@@ -242,6 +242,14 @@ fn an_absent_collection_has_no_statistics() {
         (bson!({}), 0),
         (bson!(5), 5_447_000),
         (bson!({ "count": 5 }), 14),
+        (bson!({ "count": { "x": 1 } }), 31170),
+        (bson!({ "queryExecStats": { "x": 1 } }), 31170),
+        (bson!({ "storageStats": { "scale": "x" } }), 14),
+        (bson!({ "storageStats": { "verbose": "x" } }), 14),
+        (bson!({ "storageStats": { "x": 1 } }), 26),
+        (bson!({ "latencyStats": { "histograms": "x" } }), 14),
+        (bson!({ "latencyStats": { "histograms": 1 } }), 0),
+        (bson!({ "latencyStats": { "x": 1 } }), 40415),
         (bson!({ "other": {} }), 40415),
     ] {
         let found = code(&mut world, conn, aggregate(parts.clone()));
