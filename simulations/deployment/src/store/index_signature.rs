@@ -7,7 +7,7 @@
 use bson::{Bson, Document, doc};
 
 use super::expression::truthy;
-use super::order::{display_document, identical_documents};
+use super::order::{compare as compare_values, display_document, identical_documents};
 use super::release::Release;
 use super::{Answer, error::StoreError};
 
@@ -174,11 +174,29 @@ fn collect(filter: &Document, found: &mut Vec<(String, String, Bson)>) {
                 if inner.keys().next().is_some_and(|key| key.starts_with('$')) =>
             {
                 for (operator, operand) in inner {
-                    found.push((operator.clone(), path.to_owned(), operand.clone()));
+                    let (operator, operand) = condition(operator, operand);
+                    found.push((operator.to_owned(), path.to_owned(), operand));
                 }
             }
             (path, operand) => found.push(("$eq".to_owned(), path.to_owned(), operand.clone())),
         }
+    }
+}
+
+/// Returns the operator and the operand of a condition. The values of `$in` are a sorted set, and a
+/// set of one value is an equality.
+fn condition<'a>(operator: &'a str, operand: &Bson) -> (&'a str, Bson) {
+    match operand {
+        Bson::Array(values) if operator == "$in" => {
+            let mut values = values.clone();
+            values.sort_by(compare_values);
+            values.dedup_by(|a, b| compare_values(a, b).is_eq());
+            match values.as_slice() {
+                [one] => ("$eq", one.clone()),
+                _ => (operator, Bson::Array(values)),
+            }
+        }
+        _ => (operator, operand.clone()),
     }
 }
 

@@ -277,12 +277,28 @@ fn filters_that_mean_the_same_are_one_filter() {
             doc! { "$or": [{ "b": 1, "a": 1 }] },
             0,
         ),
+        (
+            doc! { "a": { "$in": [1, 2] } },
+            doc! { "a": { "$in": [2, 1, 2] } },
+            0,
+        ),
+        (doc! { "a": { "$in": [1] } }, doc! { "a": 1 }, 0),
+        (
+            doc! { "a": { "$in": [1, 2] } },
+            doc! { "a": { "$in": [1, 3] } },
+            86,
+        ),
     ] {
         let mut store = Store::new();
         let done = store.create_indexes(&namespace(), &[partial(existing)]);
         done.expect("an index");
         let again = store.create_indexes(&namespace(), &[partial(new.clone())]);
         assert_eq!(again.err().map_or(0, |e| e.code), code, "{new}");
+        let mut renamed = partial(new.clone());
+        renamed.insert("name", "g");
+        let renamed = store.create_indexes(&namespace(), &[renamed]);
+        let expected = if code == 0 { 85 } else { 0 };
+        assert_eq!(renamed.err().map_or(0, |e| e.code), expected, "{new}");
     }
 }
 
