@@ -16,6 +16,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::budget::Budget;
 use super::error::StoreError;
+use super::release::Release;
 use translation::{Anchors, BACKTRACKING, LINEAR, Translation, invalid, translated};
 
 /// The length of the longest pattern, in bytes.
@@ -63,6 +64,7 @@ enum Engine {
 struct End {
     text: String,
     options: String,
+    release: Release,
     max_bytes: usize,
     form: EndForm,
     engine: OnceLock<Option<Engine>>,
@@ -97,11 +99,17 @@ impl EndForm {
 
 impl End {
     /// Returns what is needed for texts that end with a newline, or `None` if nothing is.
-    fn of(text: &str, options: &str, max_bytes: usize) -> Result<Option<Self>, StoreError> {
-        let form = EndForm::of(&translated(text, options, &BACKTRACKING)?);
+    fn of(
+        text: &str,
+        options: &str,
+        release: Release,
+        max_bytes: usize,
+    ) -> Result<Option<Self>, StoreError> {
+        let form = EndForm::of(&translated(text, options, &BACKTRACKING, release)?);
         Ok(form.map(|form| Self {
             text: text.to_owned(),
             options: options.to_owned(),
+            release,
             max_bytes: MAX_BYTES.min(max_bytes),
             form,
             engine: OnceLock::new(),
@@ -113,7 +121,8 @@ impl End {
             budget.step(STEPS_OF_COMPILATION)?;
         }
         let engine = self.engine.get_or_init(|| {
-            let translation = translated(&self.text, &self.options, &BACKTRACKING).ok()?;
+            let translation =
+                translated(&self.text, &self.options, &BACKTRACKING, self.release).ok()?;
             let regex = backtracking(&translation, &self.options, self.max_bytes).ok()?;
             Some(Engine::Backtracking(Box::new(regex)))
         });
@@ -128,7 +137,12 @@ impl End {
 impl Pattern {
     /// Compiles a pattern with the options of a BSON regular expression. The compiled pattern may
     /// take at most `max_bytes`.
-    pub(crate) fn new(text: &str, options: &str, max_bytes: usize) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        text: &str,
+        options: &str,
+        release: Release,
+        max_bytes: usize,
+    ) -> Result<Self, StoreError> {
         if text.len() > MAX_PATTERN_BYTES {
             return Err(StoreError::new(51091, "Regular expression is too long"));
         }
@@ -137,11 +151,11 @@ impl Pattern {
             return Err(StoreError::new(51108, text));
         }
         let max_bytes = MAX_BYTES.min(max_bytes);
-        let translate = |anchors: &Anchors| translated(text, options, anchors);
+        let translate = |anchors: &Anchors| translated(text, options, anchors, release);
         let translation = translate(&LINEAR)?;
         let reason = match linear(&translation, options, max_bytes) {
             Some(Ok(engine)) => {
-                let end = End::of(text, options, max_bytes)?.map(Arc::new);
+                let end = End::of(text, options, release, max_bytes)?.map(Arc::new);
                 return Ok(Self { engine, end });
             }
             Some(Err(regex::Error::CompiledTooBig(size))) => {
@@ -327,7 +341,6 @@ fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Er
     RegexBuilder::new(text)
         .case_insensitive(options.contains('i'))
         .dot_matches_new_line(options.contains('s'))
-        .ignore_whitespace(options.contains('x'))
         .size_limit(max_bytes)
         .dfa_size_limit(max_bytes)
         .build()
@@ -341,7 +354,6 @@ fn backtracking(
     FancyBuilder::new(&pattern.text)
         .case_insensitive(options.contains('i'))
         .dot_matches_new_line(options.contains('s'))
-        .verbose_mode(options.contains('x'))
         .backtrack_limit(MAX_BACKTRACKS)
         .delegate_size_limit(max_bytes)
         .delegate_dfa_size_limit(max_bytes)

@@ -101,7 +101,7 @@ impl EvaluationContext {
             return Ok(pattern.clone());
         }
         self.budget.step(STEPS_OF_COMPILATION)?;
-        let pattern = Pattern::new(text, options, usize::MAX)?;
+        let pattern = Pattern::new(text, options, self.release, usize::MAX)?;
         *last = Some((text.to_owned(), options.to_owned(), pattern.clone()));
         Ok(pattern)
     }

@@ -50,9 +50,9 @@ impl Nesting {
         }
     }
 
-    /// Returns the memory that each pattern of the filter may take, in bytes.
-    pub(super) const fn pattern_bytes(self) -> usize {
-        self.pattern_bytes
+    /// Compiles a pattern of the filter.
+    pub(super) fn pattern(self, text: &str, options: &str) -> Answer<Pattern> {
+        Pattern::new(text, options, self.release, self.pattern_bytes)
     }
 
     pub(super) fn check(self) -> Answer<()> {
@@ -166,11 +166,7 @@ pub(super) fn is_operators(document: &Document) -> bool {
 pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(r) => {
-            let pattern = Pattern::new(
-                r.pattern.as_str(),
-                r.options.as_str(),
-                nesting.pattern_bytes,
-            )?;
+            let pattern = nesting.pattern(r.pattern.as_str(), r.options.as_str())?;
             Ok(Predicate::Regex(pattern, Box::new(value.clone())))
         }
         Bson::Undefined => Err(StoreError::bad_value("cannot compare to undefined")),
@@ -247,11 +243,7 @@ fn membership(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     for item in items {
         match item {
             Bson::RegularExpression(r) => {
-                patterns.push(Pattern::new(
-                    r.pattern.as_str(),
-                    r.options.as_str(),
-                    nesting.pattern_bytes,
-                )?);
+                patterns.push(nesting.pattern(r.pattern.as_str(), r.options.as_str())?);
             }
             Bson::Document(inner) if is_operators(inner) => {
                 return Err(StoreError::bad_value(format!("cannot nest $ under {name}")));
@@ -271,7 +263,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
     };
     match value {
         Bson::String(text) => Ok(Predicate::Regex(
-            Pattern::new(text, given.unwrap_or_default(), nesting.pattern_bytes)?,
+            nesting.pattern(text, given.unwrap_or_default())?,
             Box::new(Bson::Undefined),
         )),
         Bson::RegularExpression(r) => {
@@ -280,11 +272,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
                 let text = "options set in both $regex and $options";
                 return Err(StoreError::new(51075, text));
             }
-            let compiled = Pattern::new(
-                r.pattern.as_str(),
-                given.unwrap_or(own),
-                nesting.pattern_bytes,
-            )?;
+            let compiled = nesting.pattern(r.pattern.as_str(), given.unwrap_or(own))?;
             Ok(Predicate::Regex(compiled, Box::new(value.clone())))
         }
         _ => Err(StoreError::bad_value("$regex has to be a string")),

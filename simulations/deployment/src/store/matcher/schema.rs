@@ -209,7 +209,7 @@ fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer
         "maxProperties" => Test::AtMost("object", bound()?),
         "pattern" => {
             let text = wanted(keyword, value, "string", Bson::as_str)?;
-            Test::Pattern(Pattern::new(text, "", nesting.pattern_bytes())?)
+            Test::Pattern(nesting.pattern(text, "")?)
         }
         "items" if matches!(value, Bson::Array(_)) => Test::ItemList(schemas(value)?),
         "items" => Test::Items(Box::new(schema(value)?)),

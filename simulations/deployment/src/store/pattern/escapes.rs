@@ -1,6 +1,8 @@
 //! The escapes of PCRE in the syntax of the engines.
 
-use super::translation::{Follows, Translator, invalid, refused};
+use super::translation::{
+    Follows, Member, Translator, invalid, is_name, is_number, is_repetition, refused,
+};
 use crate::store::error::StoreError;
 
 /// The characters of `\h` and `\v`.
@@ -8,20 +10,26 @@ const HORIZONTAL: &str = r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}
 const VERTICAL: &str = r"\n\x0B\x0C\r\x{85}\x{2028}\x{2029}";
 
 impl Translator<'_> {
-    /// Appends an escape in a class.
-    pub(super) fn escape_in_class(&mut self) -> Result<(), StoreError> {
-        match self.rest.next() {
-            Some('Q') => {
-                self.quote();
-                Ok(())
+    /// Takes an escape in a class.
+    pub(super) fn escape_in_class(&mut self) -> Result<Member, StoreError> {
+        let Some(escaped) = self.rest.next() else {
+            return Err(invalid("\\ at end of pattern"));
+        };
+        Ok(Member::Char(match escaped {
+            'b' => '\u{8}',
+            'A' | 'B' | 'C' | 'G' | 'K' | 'R' | 'X' | 'Z' | 'k' | 'z' => {
+                return Err(invalid("escape sequence is invalid in character class"));
             }
-            Some('b') => self.push_code(0x08),
-            Some('B' | 'R' | 'X') => Err(invalid("escape sequence is invalid in character class")),
-            Some(digit @ '0'..='7') => self.octal(digit),
-            Some(digit @ '8'..='9') => self.push_code(u32::from(digit)),
-            Some(escaped) => self.common_escape(escaped, true),
-            None => Err(invalid("\\ at end of pattern")),
-        }
+            'N' => self
+                .named_character()?
+                .ok_or_else(|| invalid("\\N is not supported in a class"))?,
+            '0'..='7' => self.octal(escaped)?,
+            '8' | '9' => escaped,
+            _ => match self.set(escaped)? {
+                Some(set) => return Ok(Member::Set(set)),
+                None => self.character(escaped)?,
+            },
+        }))
     }
 
     /// Appends an escape outside of a class.
@@ -30,15 +38,19 @@ impl Translator<'_> {
             return Err(invalid("\\ at end of pattern"));
         };
         match escaped {
-            'Q' => self.quote(),
+            'Q' => self.quote(follows),
             'E' => self.follows = follows,
-            'b' => self.push(self.anchors.boundary),
-            'Z' => self.push(self.anchors.end),
-            'A' | 'B' | 'z' | 'G' | 'K' => self.result.text.extend(['\\', escaped]),
-            'N' if self.rest.peek() == Some(&'{') => {
-                return Err(invalid("\\N{name} is not supported"));
-            }
-            'N' => self.push(r"[^\n]"),
+            'b' => self.anchor(self.anchors.boundary),
+            'Z' => self.anchor(self.anchors.end),
+            'A' => self.anchor(r"\A"),
+            'B' => self.anchor(r"\B"),
+            'z' => self.anchor(r"\z"),
+            'G' => self.anchor(r"\G"),
+            'K' => self.anchor(r"\K"),
+            'N' => match self.named_character()? {
+                Some(c) => self.push_char(c),
+                None => self.push(r"[^\n]"),
+            },
             'R' => {
                 self.result.needs_backtracking = true;
                 self.push(&format!(r"(?>\r\n|[{VERTICAL}])"));
@@ -46,105 +58,147 @@ impl Translator<'_> {
             'X' | 'C' => return Err(refused(&format!("\\{escaped}"))),
             'g' => return self.reference(),
             'k' => {
-                let name = self
-                    .name()
-                    .ok_or_else(|| invalid("\\k is not followed by a name"))?;
+                let name = match self.rest.next() {
+                    Some('<') => self.name('>'),
+                    Some('\'') => self.name('\''),
+                    Some('{') => self.name('}'),
+                    _ => Err(invalid("\\k is not followed by a name")),
+                };
+                let name = name?;
                 self.push(&format!("\\k<{name}>"));
             }
-            '0' => return self.octal('0'),
+            '0' => {
+                let c = self.octal('0')?;
+                self.push_char(c);
+            }
             '1'..='9' => return self.number(escaped),
-            other => return self.common_escape(other, false),
+            other => match self.set(other)? {
+                Some(set) => self.push(&set),
+                None => {
+                    let c = self.character(other)?;
+                    self.push_char(c);
+                }
+            },
         }
         Ok(())
     }
 
-    /// Appends an escape that means the same in a class and outside of classes.
-    fn common_escape(&mut self, escaped: char, in_class: bool) -> Result<(), StoreError> {
-        let spaces = r"\t\n\x0B\x0C\r\x20";
-        let (is_negated, members) = match escaped {
-            'd' | 'D' => (escaped == 'D', "0-9"),
-            'w' | 'W' => (escaped == 'W', "0-9A-Za-z_"),
-            's' | 'S' => (escaped == 'S', spaces),
-            'h' | 'H' => (escaped == 'H', HORIZONTAL),
-            'v' | 'V' => (escaped == 'V', VERTICAL),
-            _ => return self.character(escaped, in_class),
-        };
-        let negation = if is_negated { "^" } else { "" };
-        self.push(&format!("[{negation}{members}]"));
-        Ok(())
+    /// Appends an anchor, which cannot be repeated.
+    fn anchor(&mut self, text: &str) {
+        self.follows = Follows::Nothing;
+        self.push(text);
     }
 
-    /// Appends an escape that stands for a character or for a property of characters.
-    fn character(&mut self, escaped: char, in_class: bool) -> Result<(), StoreError> {
-        match escaped {
-            'a' => self.push_code(0x07),
-            'e' => self.push_code(0x1b),
-            'f' => self.push_code(0x0c),
-            'n' => self.push_code(0x0a),
-            'r' => self.push_code(0x0d),
-            't' => self.push_code(0x09),
-            'c' => match self.rest.next() {
-                Some(c @ ' '..='~') => self.push_code(u32::from(c.to_ascii_uppercase()) ^ 0x40),
-                _ => Err(invalid(
-                    "\\c must be followed by a printable ASCII character",
-                )),
-            },
-            'E' if in_class => Ok(()),
-            'x' => self.hexadecimal(),
-            'o' => match self.in_braces() {
-                Some(digits) => match u32::from_str_radix(&digits, 8) {
-                    Ok(code) => self.push_code(code),
-                    Err(_) => Err(invalid("non-octal character in \\o{}")),
-                },
-                None => Err(invalid("missing opening brace after \\o")),
-            },
+    /// Returns the set that an escape stands for, in the syntax of the engines, or `None` if it
+    /// stands for a character.
+    fn set(&mut self, escaped: char) -> Result<Option<String>, StoreError> {
+        let members = match escaped {
+            'd' | 'D' => "0-9",
+            'w' | 'W' => "0-9A-Za-z_",
+            's' | 'S' => r"\t\n\x0B\x0C\r\x20",
+            'h' | 'H' => HORIZONTAL,
+            'v' | 'V' => VERTICAL,
             'p' | 'P' => {
-                self.result.text.extend(['\\', escaped]);
-                if let Some(name) = self.in_braces() {
-                    self.push(&format!("{{{name}}}"));
+                let malformed = "malformed \\P or \\p sequence";
+                let name = match self.in_braces(malformed)? {
+                    Some(name) => name,
+                    None => self.rest.next().ok_or_else(|| invalid(malformed))?.into(),
+                };
+                let (name, is_negated) = match name.strip_prefix('^') {
+                    Some(name) => (name, escaped == 'p'),
+                    None => (name.as_str(), escaped == 'P'),
+                };
+                let letter = if is_negated { 'P' } else { 'p' };
+                return Ok(Some(format!("\\{letter}{{{name}}}")));
+            }
+            _ => return Ok(None),
+        };
+        let negation = if escaped.is_ascii_uppercase() {
+            "^"
+        } else {
+            ""
+        };
+        Ok(Some(format!("[{negation}{members}]")))
+    }
+
+    /// Returns the character that an escape stands for.
+    fn character(&mut self, escaped: char) -> Result<char, StoreError> {
+        Ok(match escaped {
+            'a' => '\u{7}',
+            'e' => '\u{1b}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'c' => match self.rest.next() {
+                Some(c @ ' '..='~') => from_code(u32::from(c.to_ascii_uppercase()) ^ 0x40)?,
+                _ => {
+                    return Err(invalid(
+                        "\\c must be followed by a printable ASCII character",
+                    ));
                 }
-                Ok(())
+            },
+            'x' => self.hexadecimal()?,
+            'o' => {
+                let wrong = "non-octal character in \\o{} (closing brace missing?)";
+                let digits = self.in_braces(wrong)?;
+                from_digits(
+                    &digits.ok_or_else(|| invalid("missing opening brace after \\o"))?,
+                    8,
+                    wrong,
+                )?
             }
             other if other.is_ascii_alphanumeric() => {
-                Err(invalid("unrecognized character follows \\"))
+                return Err(invalid("unrecognized character follows \\"));
             }
-            other => self.push_code(u32::from(other)),
+            other => other,
+        })
+    }
+
+    /// Returns the character of a `\N{U+41}`, or `None` for another `\N`.
+    fn named_character(&mut self) -> Result<Option<char>, StoreError> {
+        let mut ahead = self.rest.clone();
+        if ahead.next_if_eq(&'{').is_none() || is_repetition(ahead) {
+            return Ok(None);
+        }
+        let wrong = "non-hex character in \\x{} (closing brace missing?)";
+        match self
+            .in_braces(wrong)?
+            .unwrap_or_default()
+            .strip_prefix("U+")
+        {
+            Some(digits) => from_digits(digits, 16, wrong).map(Some),
+            None => Err(invalid(
+                "PCRE2 does not support \\F, \\L, \\l, \\N{name}, \\U, or \\u",
+            )),
         }
     }
 
-    /// Appends the character with a hexadecimal code of up to two digits, or of any number of them
+    /// Returns the character with a hexadecimal code of up to two digits, or of any number of them
     /// in braces.
-    fn hexadecimal(&mut self) -> Result<(), StoreError> {
-        if let Some(digits) = self.in_braces() {
-            return match u32::from_str_radix(&digits, 16) {
-                Ok(code) => self.push_code(code),
-                Err(_) => Err(invalid(
-                    "non-hex character in \\x{} (closing brace missing?)",
-                )),
-            };
+    fn hexadecimal(&mut self) -> Result<char, StoreError> {
+        let wrong = "non-hex character in \\x{} (closing brace missing?)";
+        match self.in_braces(wrong)? {
+            Some(digits) => from_digits(&digits, 16, wrong),
+            None => self.digits(0, 16),
         }
-        let mut code = 0;
-        for _ in 0..2 {
-            let Some(digit) = self.rest.peek().and_then(|c| c.to_digit(16)) else {
-                break;
-            };
-            self.rest.next();
-            code = code * 16 + digit;
-        }
-        self.push_code(code)
     }
 
-    /// Appends the character with an octal code of up to three digits.
-    fn octal(&mut self, first: char) -> Result<(), StoreError> {
-        let mut code = first.to_digit(8).unwrap_or_default();
+    /// Returns the character with an octal code of up to three digits.
+    fn octal(&mut self, first: char) -> Result<char, StoreError> {
+        self.digits(first.to_digit(8).unwrap_or_default(), 8)
+    }
+
+    /// Takes up to two further digits of a code.
+    fn digits(&mut self, mut code: u32, radix: u32) -> Result<char, StoreError> {
         for _ in 0..2 {
-            let Some(digit) = self.rest.peek().and_then(|c| c.to_digit(8)) else {
+            let Some(digit) = self.rest.peek().and_then(|c| c.to_digit(radix)) else {
                 break;
             };
             self.rest.next();
-            code = code * 8 + digit;
+            code = code * radix + digit;
         }
-        self.push_code(code)
+        from_code(code)
     }
 
     /// Appends a back-reference, or the character with an octal code: a number of two digits or
@@ -157,10 +211,12 @@ impl Translator<'_> {
         }
         let number = digits.parse().unwrap_or(usize::MAX);
         if number >= 10 && number > self.groups && first < '8' {
-            return self.octal(first);
+            let c = self.octal(first)?;
+            self.push_char(c);
+            return Ok(());
         }
         self.rest = ahead;
-        self.push(&format!("\\{number}"));
+        self.push_reference(number);
         Ok(())
     }
 
@@ -169,7 +225,7 @@ impl Translator<'_> {
         if matches!(self.rest.peek(), Some('<' | '\'')) {
             return Err(refused("recursion"));
         }
-        let given = match self.in_braces() {
+        let given = match self.in_braces("a subpattern name must end with a brace")? {
             Some(given) => given,
             None => {
                 let mut given = String::new();
@@ -180,51 +236,91 @@ impl Translator<'_> {
                 given
             }
         };
-        let relative = given.strip_prefix('-').map(str::parse::<usize>);
-        let number = match relative {
-            Some(back) => back
-                .ok()
-                .and_then(|back| (self.groups + 1).checked_sub(back)),
-            None => given.parse().ok(),
+        if is_name(&given) {
+            self.push(&format!("\\k<{given}>"));
+            return Ok(());
+        }
+        let digits = given.strip_prefix(['-', '+']).unwrap_or(&given);
+        if !is_number(digits, 10) {
+            return Err(invalid("\\g is not followed by a name or a number"));
+        }
+        let number = digits.parse().ok().filter(|number| *number > 0);
+        let number = match given.chars().next() {
+            // The group that begins next is number one.
+            Some('+') => number.and_then(|number: usize| self.groups.checked_add(number)),
+            Some('-') => number.and_then(|number| (self.groups + 1).checked_sub(number)),
+            _ => number,
         };
         match number.filter(|number| *number > 0) {
-            Some(number) => self.push(&format!("\\{number}")),
-            None if is_name(&given) => self.push(&format!("\\k<{given}>")),
-            None => return Err(invalid("a numbered reference must not be zero")),
+            Some(number) => self.push_reference(number),
+            None => return Err(invalid("reference to non-existent subpattern")),
         }
         Ok(())
     }
 
-    /// Takes the name of a group after `\k`.
-    fn name(&mut self) -> Option<String> {
-        let end = match self.rest.next()? {
-            '<' => '>',
-            '\'' => '\'',
-            '{' => '}',
-            _ => return None,
-        };
-        let name: String = self.rest.by_ref().take_while(|c| *c != end).collect();
-        is_name(&name).then_some(name)
+    /// Appends the reference to a group. A group around it keeps it apart from digits that follow.
+    fn push_reference(&mut self, number: usize) {
+        self.push(&format!("(?:\\{number})"));
     }
 
-    /// Takes a text in braces, if there is one.
-    fn in_braces(&mut self) -> Option<String> {
-        self.rest.next_if_eq(&'{')?;
-        Some(self.rest.by_ref().take_while(|c| *c != '}').collect())
+    /// Takes a name of a group and the character after it.
+    pub(super) fn name(&mut self, end: char) -> Result<String, StoreError> {
+        match self.until(end) {
+            Some(name) if is_name(&name) => Ok(name),
+            Some(name) if name.is_empty() => Err(invalid("subpattern name expected")),
+            Some(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
+                Err(invalid("subpattern name must start with a non-digit"))
+            }
+            _ => Err(invalid(
+                "syntax error in subpattern name (missing terminator?)",
+            )),
+        }
+    }
+
+    /// Takes a text in braces, if there is one. Its end must not be missing.
+    fn in_braces(&mut self, error: &str) -> Result<Option<String>, StoreError> {
+        if self.rest.next_if_eq(&'{').is_none() {
+            return Ok(None);
+        }
+        self.until('}').map(Some).ok_or_else(|| invalid(error))
+    }
+
+    /// Takes the text up to a character, and this character.
+    fn until(&mut self, end: char) -> Option<String> {
+        let mut text = String::new();
+        loop {
+            match self.rest.next()? {
+                c if c == end => return Some(text),
+                c => text.push(c),
+            }
+        }
     }
 
     /// Appends the text up to `\E` as it is.
-    fn quote(&mut self) {
+    fn quote(&mut self, follows: Follows) {
+        self.follows = follows;
         while let Some(c) = self.rest.next() {
             if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
                 return;
             }
-            self.push(&regex::escape(c.encode_utf8(&mut [0; 4])));
+            self.follows = Follows::Atom;
+            self.push_char(c);
         }
     }
 }
 
-fn is_name(name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.chars().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
+fn from_code(code: u32) -> Result<char, StoreError> {
+    char::from_u32(code)
+        .ok_or_else(|| invalid("character code point value in \\x{} or \\o{} is too large"))
+}
+
+/// Returns the character whose code has these digits.
+fn from_digits(digits: &str, radix: u32, wrong: &str) -> Result<char, StoreError> {
+    if digits.is_empty() {
+        return Err(invalid("digits missing in \\x{} or \\o{} or \\N{U+}"));
+    }
+    if !is_number(digits, radix) {
+        return Err(invalid(wrong));
+    }
+    from_code(u32::from_str_radix(digits, radix).unwrap_or(u32::MAX))
 }

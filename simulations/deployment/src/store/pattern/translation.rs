@@ -7,6 +7,16 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use crate::store::error::StoreError;
+use crate::store::release::Release;
+
+/// The first release that uses PCRE2.
+const PCRE2: Release = Release([6, 1, 0]);
+
+/// The names of classes such as `[:alpha:]`.
+const CLASSES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
 
 /// The forms of anchors in the syntax of an engine.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +59,7 @@ pub(super) struct Translation {
 
 /// Returns a pattern in the syntax of an engine: with its anchors, with the escapes of PCRE, with
 /// braces as text if they hold no numbers, and without the set operations that the engines have in
-/// classes.
+/// classes. The option `x` is applied here, because the engines take other characters as blanks.
 ///
 /// # Errors
 ///
@@ -59,6 +69,7 @@ pub(super) fn translated(
     pattern: &str,
     options: &str,
     anchors: &Anchors,
+    release: Release,
 ) -> Result<Translation, StoreError> {
     let flags = Flags {
         lines: options.contains('m'),
@@ -70,6 +81,8 @@ pub(super) fn translated(
         flags,
         outer: Vec::new(),
         groups: 0,
+        names: Vec::new(),
+        takes_hyphens: release < PCRE2,
         follows: Follows::Nothing,
         result: Translation {
             text: String::with_capacity(pattern.len()),
@@ -116,6 +129,10 @@ pub(super) struct Translator<'a> {
     outer: Vec<Flags>,
     /// The number of capturing groups that have begun.
     pub(super) groups: usize,
+    /// The names of the groups that have begun.
+    names: Vec<String>,
+    /// True if a hyphen beside a set such as `\w` in a class is text.
+    takes_hyphens: bool,
     pub(super) follows: Follows,
     pub(super) result: Translation,
 }
@@ -125,27 +142,29 @@ impl Translator<'_> {
         self.result.text.push_str(text);
     }
 
-    pub(super) fn push_code(&mut self, code: u32) -> Result<(), StoreError> {
-        let Some(c) = char::from_u32(code) else {
-            return Err(invalid(
-                "character code point value in \\x{} or \\o{} is too large",
-            ));
-        };
-        self.push(&format!("\\x{{{:X}}}", u32::from(c)));
-        Ok(())
+    pub(super) fn push_char(&mut self, c: char) {
+        if c.is_ascii_alphanumeric() {
+            self.result.text.push(c);
+        } else {
+            self.push(&format!("\\x{{{:X}}}", u32::from(c)));
+        }
     }
 
     fn element(&mut self, c: char) -> Result<(), StoreError> {
         let follows = std::mem::replace(&mut self.follows, Follows::Atom);
         match c {
             '\\' => return self.escape(follows),
-            '^' if self.flags.lines => {
-                self.result.has_line_starts = true;
-                self.push(self.anchors.line_start);
+            '^' | '$' => {
+                // An anchor cannot be repeated.
+                self.follows = Follows::Nothing;
+                self.result.has_line_starts |= c == '^' && self.flags.lines;
+                self.push(match (c, self.flags.lines) {
+                    ('^', true) => self.anchors.line_start,
+                    ('^', false) => r"\A",
+                    (_, true) => self.anchors.line_end,
+                    (_, false) => self.anchors.end,
+                });
             }
-            '^' => self.push(r"\A"),
-            '$' if self.flags.lines => self.push(self.anchors.line_end),
-            '$' => self.push(self.anchors.end),
             '*' | '+' | '?' => return self.quantifier(c, follows),
             '{' if is_repetition(self.rest.clone()) => {
                 self.quantifier(c, follows)?;
@@ -171,10 +190,7 @@ impl Translator<'_> {
                 self.follows = Follows::Nothing;
                 self.push("|");
             }
-            c if self.flags.verbose && c.is_ascii_whitespace() => {
-                self.follows = follows;
-                self.result.text.push(c);
-            }
+            c if self.flags.verbose && is_blank(c) => self.follows = follows,
             other => self.result.text.push(other),
         }
         Ok(())
@@ -208,100 +224,282 @@ impl Translator<'_> {
             return Ok(());
         }
         let mut ahead = self.rest.clone();
-        let first = ahead.next();
-        let second = ahead.next();
-        match (first, second) {
+        match (ahead.next(), ahead.next()) {
             (Some('#'), _) => {
                 self.follows = follows;
-                while self.rest.next().is_some_and(|c| c != ')') {}
-                return Ok(());
+                match self.rest.any(|c| c == ')') {
+                    true => Ok(()),
+                    false => Err(invalid("missing ) after (?# comment")),
+                }
             }
             (Some('R' | '&' | '+' | '0'..='9'), _)
             | (Some('P'), Some('>'))
-            | (Some('-'), Some('0'..='9')) => return Err(refused("recursion")),
-            (Some('|'), _) => return Err(refused("groups with a common number (?|")),
-            (Some('C'), _) => return Err(refused("callouts")),
-            (Some('\''), _) => {
+            | (Some('-'), Some('0'..='9')) => Err(refused("recursion")),
+            (Some('|'), _) => Err(refused("groups with a common number (?|")),
+            (Some('C'), _) => Err(refused("callouts")),
+            (Some('('), _) => self.condition(),
+            (Some('P'), Some('=')) => {
+                self.rest.nth(1);
+                self.follows = Follows::Atom;
+                let name = self.name(')')?;
+                self.push(&format!("\\k<{name}>"));
+                Ok(())
+            }
+            (Some(first @ ('=' | '!' | '>')), _) => {
                 self.rest.next();
-                self.groups += 1;
-                self.push("(?<");
-                for c in self.rest.by_ref().take_while(|c| *c != '\'') {
-                    self.result.text.push(c);
-                }
-                self.push(">");
                 self.outer.push(self.flags);
-                return Ok(());
+                self.result.text.extend(['(', '?', first]);
+                Ok(())
             }
-            // The condition of a conditional group ends with a parenthesis of its own.
-            (Some('('), _) => self.outer.push(self.flags),
-            (Some('P'), Some('<')) => self.groups += 1,
-            (Some('<'), Some(other)) if !matches!(other, '=' | '!') => self.groups += 1,
-            _ => {}
+            (Some('<'), Some(second @ ('=' | '!'))) => {
+                self.rest.nth(1);
+                self.outer.push(self.flags);
+                self.result.text.extend(['(', '?', '<', second]);
+                Ok(())
+            }
+            (Some('P'), Some('<')) => {
+                self.rest.nth(1);
+                self.named_group('>')
+            }
+            (Some('<' | '\''), _) => {
+                let end = if self.rest.next() == Some('<') {
+                    '>'
+                } else {
+                    '\''
+                };
+                self.named_group(end)
+            }
+            _ => self.flags(),
         }
+    }
+
+    fn named_group(&mut self, end: char) -> Result<(), StoreError> {
+        let name = self.name(end)?;
+        if self.names.contains(&name) {
+            return Err(invalid(
+                "two named subpatterns have the same name (PCRE2_DUPNAMES not set)",
+            ));
+        }
+        self.push(&format!("(?<{name}>"));
+        self.names.push(name);
+        self.groups += 1;
         self.outer.push(self.flags);
-        self.push("(?");
-        let mut is_on = true;
-        while let Some(c) = self.rest.next_if(|c| c.is_ascii_alphabetic() || *c == '-') {
-            self.result.text.push(c);
-            match c {
-                '-' => is_on = false,
-                'm' => self.flags.lines = is_on,
-                'x' => self.flags.verbose = is_on,
-                'P' => break,
-                _ => {}
-            }
-        }
-        if self.rest.next_if_eq(&')').is_some() {
-            // The options hold until the end of the group around them.
-            self.outer.pop();
-            self.push(")");
-        } else if let Some(c) = self.rest.next() {
-            self.result.text.push(c);
-        }
         Ok(())
     }
 
-    /// Appends a class.
+    /// Appends the start of a conditional group. Its condition is the number or the name of a group.
+    fn condition(&mut self) -> Result<(), StoreError> {
+        self.rest.next();
+        let condition: String = self.rest.by_ref().take_while(|c| *c != ')').collect();
+        let inner = |start, end| condition.strip_prefix(start)?.strip_suffix(end);
+        let name = inner('<', '>').or_else(|| inner('\'', '\''));
+        match name {
+            Some(name) if is_name(name) => self.push(&format!("(?(<{name}>)")),
+            None if is_number(&condition, 10) => self.push(&format!("(?({condition})")),
+            _ => {
+                return Err(refused(
+                    "conditions that are not the number or name of a group",
+                ));
+            }
+        }
+        self.outer.push(self.flags);
+        Ok(())
+    }
+
+    /// Appends the options at the start of a group, or those that hold until the end of the group
+    /// around them.
+    fn flags(&mut self) -> Result<(), StoreError> {
+        let outer = self.flags;
+        let (mut on, mut off, mut is_on) = (String::new(), String::new(), true);
+        loop {
+            let c = self
+                .rest
+                .next()
+                .ok_or_else(|| invalid("missing closing parenthesis"))?;
+            match c {
+                ':' | ')' => {
+                    let minus = if off.is_empty() { "" } else { "-" };
+                    match (c, on.is_empty() && off.is_empty()) {
+                        (':', _) => self.push(&format!("(?{on}{minus}{off}:")),
+                        (_, true) => {}
+                        (_, false) => self.push(&format!("(?{on}{minus}{off})")),
+                    }
+                    if c == ':' {
+                        self.outer.push(outer);
+                    }
+                    return Ok(());
+                }
+                '-' if is_on => is_on = false,
+                '-' => return Err(invalid("invalid hyphen in option setting")),
+                'x' if self.rest.peek() == Some(&'x') => return Err(refused("the option xx")),
+                'x' => self.flags.verbose = is_on,
+                'n' | 'J' | '^' => return Err(refused(&format!("the option {c}"))),
+                'i' | 'm' | 's' | 'U' => {
+                    if c == 'm' {
+                        self.flags.lines = is_on;
+                    }
+                    let letters = if is_on { &mut on } else { &mut off };
+                    if !letters.contains(c) {
+                        letters.push(c);
+                    }
+                }
+                _ => return Err(invalid("unrecognized character after (? or (?-")),
+            }
+        }
+    }
+
+    /// Appends a class. Its characters are escaped, because the engines have a syntax of their own
+    /// in classes.
     fn class(&mut self) -> Result<(), StoreError> {
+        if matches!(self.rest.peek(), Some(':' | '.' | '=')) && self.named_class().is_some() {
+            return Err(invalid(
+                "POSIX named classes are supported only within a class",
+            ));
+        }
         self.push("[");
         if self.rest.next_if_eq(&'^').is_some() {
             self.push("^");
         }
-        if self.rest.next_if_eq(&']').is_some() {
-            self.push(r"\]");
-        }
-        while let Some(c) = self.rest.next() {
-            match c {
-                '\\' => self.escape_in_class()?,
-                '[' if self.rest.peek() != Some(&':') => self.push(r"\["),
-                '[' => {
-                    // A class such as `[:alpha:]` inside a class.
-                    self.push("[");
-                    for inner in self.rest.by_ref() {
-                        self.result.text.push(inner);
-                        if inner == ']' {
-                            break;
-                        }
-                    }
-                }
-                ']' => {
+        let mut is_quoted = false;
+        let mut next = self.rest.next_if_eq(&']').map(Member::Char);
+        loop {
+            let member = match next.take() {
+                Some(member) => member,
+                None => self.member(&mut is_quoted)?,
+            };
+            let start = match member {
+                Member::End => {
                     self.push("]");
                     return Ok(());
                 }
-                '&' | '~' => self.result.text.extend(['\\', c]),
-                '-' if self.result.text.ends_with('-') => self.push(r"\-"),
-                // In the engines, the option `x` also holds in classes.
-                c if c.is_ascii_whitespace() || c == '#' => self.push_code(u32::from(c))?,
-                other => self.result.text.push(other),
+                Member::Set(text) => {
+                    self.push(&text);
+                    None
+                }
+                Member::Hyphen => Some('-'),
+                Member::Char(c) => Some(c),
+            };
+            if let Some(c) = start {
+                self.push_char(c);
+            }
+            let hyphen = match self.member(&mut is_quoted)? {
+                Member::Hyphen => self.member(&mut is_quoted)?,
+                other => {
+                    next = Some(other);
+                    continue;
+                }
+            };
+            let end = match hyphen {
+                Member::Hyphen => Some('-'),
+                Member::Char(c) => Some(c),
+                Member::Set(_) | Member::End => None,
+            };
+            match (start, end) {
+                (Some(start), Some(end)) if start <= end => {
+                    self.push("-");
+                    self.push_char(end);
+                }
+                (Some(_), Some(_)) => {
+                    return Err(invalid("range out of order in character class"));
+                }
+                _ if matches!(hyphen, Member::End) || self.takes_hyphens => {
+                    self.push_char('-');
+                    next = Some(hyphen);
+                }
+                _ => return Err(invalid("invalid range in character class")),
             }
         }
-        Ok(())
     }
+
+    /// Takes the next member of a class. The members up to `\E` are text if `is_quoted` is true.
+    fn member(&mut self, is_quoted: &mut bool) -> Result<Member, StoreError> {
+        loop {
+            let Some(c) = self.rest.next() else {
+                return Err(invalid("missing terminating ] for character class"));
+            };
+            if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
+                *is_quoted = false;
+                continue;
+            }
+            return Ok(match c {
+                c if *is_quoted => Member::Char(c),
+                '\\' if self.rest.next_if_eq(&'Q').is_some() => {
+                    *is_quoted = true;
+                    continue;
+                }
+                '\\' => return self.escape_in_class(),
+                '[' => match self.named_class() {
+                    None => Member::Char('['),
+                    Some((':', name))
+                        if CLASSES.contains(&name.strip_prefix('^').unwrap_or(&name)) =>
+                    {
+                        self.rest.nth(name.len() + 2);
+                        Member::Set(format!("[:{name}:]"))
+                    }
+                    Some((':', name)) if matches!(name.as_str(), "<" | ">") => {
+                        return Err(refused(&format!("[[:{name}:]]")));
+                    }
+                    Some((':', _)) => return Err(invalid("unknown POSIX class name")),
+                    Some(_) => return Err(invalid("POSIX collating elements are not supported")),
+                },
+                ']' => Member::End,
+                '-' => Member::Hyphen,
+                c => Member::Char(c),
+            });
+        }
+    }
+
+    /// Returns the kind and the name of a class such as `[:alpha:]`, if the text after a bracket is
+    /// the rest of one.
+    fn named_class(&self) -> Option<(char, String)> {
+        let mut ahead = self.rest.clone();
+        let kind = ahead.next_if(|c| matches!(c, ':' | '.' | '='))?;
+        let mut name = String::new();
+        loop {
+            let c = ahead.next()?;
+            match (c, ahead.peek()) {
+                (c, Some(']')) if c == kind => return Some((kind, name)),
+                ('\\', Some(']' | '\\')) => name.extend([c, ahead.next()?]),
+                ('[', Some(next)) if *next == kind => return None,
+                (']', _) => return None,
+                _ => name.push(c),
+            }
+        }
+    }
+}
+
+/// A member of a class.
+#[derive(Debug)]
+pub(super) enum Member {
+    Char(char),
+    /// A set of characters, in the syntax of the engines.
+    Set(String),
+    /// A hyphen that is not escaped.
+    Hyphen,
+    /// The end of the class.
+    End,
+}
+
+/// True for a character that the option `x` ignores.
+const fn is_blank(c: char) -> bool {
+    matches!(
+        c,
+        '\t'..='\r' | ' ' | '\u{85}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
+}
+
+pub(super) fn is_number(text: &str, radix: u32) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_digit(radix))
 }
 
 /// True if the characters after a brace are the bounds of a repetition. The lower one must be
 /// given.
-fn is_repetition(mut characters: Peekable<Chars<'_>>) -> bool {
+pub(super) fn is_repetition(mut characters: Peekable<Chars<'_>>) -> bool {
     let mut has_digits = false;
     while characters.next_if(char::is_ascii_digit).is_some() {
         has_digits = true;
