@@ -40,8 +40,14 @@ const MAX_BACKTRACKS: usize = 20_000;
 /// The longest text for a pattern with look-around or back-references, in bytes.
 const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
 
-/// The steps that count for the compilation of a pattern.
-pub(crate) const STEPS_OF_COMPILATION: u64 = 5_000;
+/// The steps that count for the compilation of any pattern.
+const STEPS_OF_COMPILATION: usize = 5_000;
+
+/// The further steps for each byte of the pattern in the syntax of an engine.
+const STEPS_OF_BYTE: usize = 10;
+
+/// The further steps for each property of characters, such as `\p{L}`.
+const STEPS_OF_PROPERTY: usize = 5_000;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
@@ -67,6 +73,8 @@ struct End {
     release: Release,
     max_bytes: usize,
     form: EndForm,
+    /// The steps that count for the compilation.
+    steps: u64,
     engine: OnceLock<Option<Engine>>,
 }
 
@@ -105,20 +113,22 @@ impl End {
         release: Release,
         max_bytes: usize,
     ) -> Result<Option<Self>, StoreError> {
-        let form = EndForm::of(&translated(text, options, &BACKTRACKING, release)?);
+        let translation = translated(text, options, &BACKTRACKING, release)?;
+        let (form, steps) = (EndForm::of(&translation), steps(&translation));
         Ok(form.map(|form| Self {
             text: text.to_owned(),
             options: options.to_owned(),
             release,
             max_bytes: MAX_BYTES.min(max_bytes),
             form,
+            steps,
             engine: OnceLock::new(),
         }))
     }
 
     fn engine(&self, budget: &Budget) -> Result<&Engine, StoreError> {
         if self.engine.get().is_none() {
-            budget.step(STEPS_OF_COMPILATION)?;
+            budget.step(self.steps)?;
         }
         let engine = self.engine.get_or_init(|| {
             let translation =
@@ -136,12 +146,13 @@ impl End {
 
 impl Pattern {
     /// Compiles a pattern with the options of a BSON regular expression. The compiled pattern may
-    /// take at most `max_bytes`.
+    /// take at most `max_bytes`. The compilation is charged before it begins.
     pub(crate) fn new(
         text: &str,
         options: &str,
         release: Release,
         max_bytes: usize,
+        budget: &Budget,
     ) -> Result<Self, StoreError> {
         if text.len() > MAX_PATTERN_BYTES {
             return Err(StoreError::new(51091, "Regular expression is too long"));
@@ -153,6 +164,7 @@ impl Pattern {
         let max_bytes = MAX_BYTES.min(max_bytes);
         let translate = |anchors: &Anchors| translated(text, options, anchors, release);
         let translation = translate(&LINEAR)?;
+        budget.step(steps(&translation))?;
         let reason = match linear(&translation, options, max_bytes) {
             Some(Ok(engine)) => {
                 let end = End::of(text, options, release, max_bytes)?.map(Arc::new);
@@ -161,16 +173,18 @@ impl Pattern {
             Some(Err(regex::Error::CompiledTooBig(size))) => {
                 format!("Compiled regex exceeds size limit of {size} bytes.")
             }
-            other => match backtracking(&translate(&BACKTRACKING)?, options, max_bytes) {
-                Ok(regex) => {
-                    let engine = Engine::Backtracking(Box::new(regex));
-                    return Ok(Self { engine, end: None });
+            other => {
+                let translation = translate(&BACKTRACKING)?;
+                budget.step(steps(&translation))?;
+                match (backtracking(&translation, options, max_bytes), other) {
+                    (Ok(regex), _) => {
+                        let engine = Engine::Backtracking(Box::new(regex));
+                        return Ok(Self { engine, end: None });
+                    }
+                    (Err(_), Some(Err(error))) => error.to_string(),
+                    (Err(error), _) => error.to_string(),
                 }
-                Err(error) => match other {
-                    Some(Err(error)) => error.to_string(),
-                    _ => error.to_string(),
-                },
-            },
+            }
         };
         Err(invalid(reason.lines().last().unwrap_or_default()))
     }
@@ -316,6 +330,12 @@ fn bounds(part: regex::Match<'_>) -> (usize, usize) {
 fn failed(error: &fancy_regex::Error) -> StoreError {
     let text = format!("Error occurred while executing the regular expression: {error}");
     StoreError::new(51156, text)
+}
+
+/// Returns the steps that count for the compilation of a pattern.
+fn steps(pattern: &Translation) -> u64 {
+    let bytes = pattern.text.len() * STEPS_OF_BYTE;
+    (STEPS_OF_COMPILATION + bytes + pattern.properties * STEPS_OF_PROPERTY) as u64
 }
 
 /// Compiles a pattern for the engine of linear time. Returns `None` if it needs the other one.

@@ -32,7 +32,7 @@ use super::budget::Budget;
 use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::order::{Key, compare, compare_with};
-use super::pattern::{Pattern, STEPS_OF_COMPILATION};
+use super::pattern::Pattern;
 use super::release::Release;
 use super::{number, size};
 
@@ -100,8 +100,7 @@ impl EvaluationContext {
         {
             return Ok(pattern.clone());
         }
-        self.budget.step(STEPS_OF_COMPILATION)?;
-        let pattern = Pattern::new(text, options, self.release, usize::MAX)?;
+        let pattern = Pattern::new(text, options, self.release, usize::MAX, &self.budget)?;
         *last = Some((text.to_owned(), options.to_owned(), pattern.clone()));
         Ok(pattern)
     }

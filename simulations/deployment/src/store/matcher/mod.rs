@@ -9,6 +9,7 @@ mod tests;
 
 use bson::{Bson, Document, doc};
 
+use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
 use super::index::Bounds;
@@ -39,14 +40,15 @@ impl Matcher {
     /// Parses a filter, which can use the operators that the release has.
     pub(crate) fn new(filter: &Document, release: Release) -> Result<Self, StoreError> {
         Ok(Self {
-            root: parse::filter(filter, Nesting::of(filter, release))?,
+            root: parse::filter(filter, Nesting::of(filter, release, &Budget::default()))?,
         })
     }
 
     /// Parses each field of a stored filter as a filter of its own. The patterns of all of them
     /// share the memory of one filter.
     pub(crate) fn clauses(filter: &Document) -> Result<Vec<Self>, StoreError> {
-        let nesting = Nesting::of(filter, Release::default());
+        let budget = Budget::default();
+        let nesting = Nesting::of_stored(filter, &budget);
         let clauses = filter.iter().map(|(name, operand)| {
             let clause = doc! { name: operand.clone() };
             Ok(Self {
@@ -272,14 +274,15 @@ pub(crate) enum ItemMatcher {
 impl ItemMatcher {
     /// Parses the operand of `$pull`.
     pub(crate) fn new(operand: &Bson, release: Release) -> Result<Self, StoreError> {
+        let budget = Budget::default();
         match operand {
             Bson::Document(document) if parse::is_operators(document) => Ok(Self::Value(
-                parse::predicates(document, Nesting::of(document, release))?,
+                parse::predicates(document, Nesting::of(document, release, &budget))?,
             )),
             Bson::Document(document) => Ok(Self::Fields(Matcher::new(document, release)?)),
             Bson::RegularExpression(_) => Ok(Self::Value(vec![parse::equality(
                 operand,
-                Nesting::of(&Document::new(), release),
+                Nesting::of(&Document::new(), release, &budget),
             )?])),
             other => Ok(Self::Equal(other.clone())),
         }

@@ -5,6 +5,7 @@ use bson::{Bson, Document};
 use super::predicate::{Bits, Predicate};
 use super::schema::Schema;
 use super::{Matcher, Node};
+use crate::store::budget::Budget;
 use crate::store::error::StoreError;
 use crate::store::order::{compare, type_of_number};
 use crate::store::pattern::Pattern;
@@ -19,27 +20,43 @@ const MAX_DEPTH: usize = 100;
 /// The most memory that all compiled patterns of one filter may take together, in bytes.
 const MAX_COMPILED_BYTES: usize = 8 * 1024 * 1024;
 
-/// The depth of a part of a filter, the memory that each pattern in the filter may take, and the
-/// release that the server claims. The filter can use the operators that the release has.
+/// The depth of a part of a filter, the limits of its patterns, and the release that the server
+/// claims. The filter can use the operators that the release has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nesting {
+pub(super) struct Nesting<'a> {
     levels: usize,
+    /// The memory that each pattern in the filter may take.
     pattern_bytes: usize,
+    /// The steps that the compilation of all patterns may take.
+    compilation: &'a Budget,
     release: Release,
+    /// The release that decides which patterns are malformed.
+    pattern_release: Release,
     /// True within `$elemMatch`.
     is_of_element: bool,
 }
 
-impl Nesting {
+impl<'a> Nesting<'a> {
     /// Returns the outermost level of a filter. The patterns of the filter share
-    /// [`MAX_COMPILED_BYTES`].
-    pub(super) fn of(filter: &Document, release: Release) -> Self {
+    /// [`MAX_COMPILED_BYTES`] and the budget.
+    pub(super) fn of(filter: &Document, release: Release, compilation: &'a Budget) -> Self {
         let share = MAX_COMPILED_BYTES / patterns_in(filter).max(1);
         Self {
             levels: 0,
             pattern_bytes: share,
+            compilation,
             release,
+            pattern_release: release,
             is_of_element: false,
+        }
+    }
+
+    /// Returns the outermost level of a filter that was checked when it was stored. It can use what
+    /// any release has.
+    pub(super) fn of_stored(filter: &Document, compilation: &'a Budget) -> Self {
+        Self {
+            pattern_release: Release([0; 3]),
+            ..Self::of(filter, Release::default(), compilation)
         }
     }
 
@@ -52,7 +69,8 @@ impl Nesting {
 
     /// Compiles a pattern of the filter.
     pub(super) fn pattern(self, text: &str, options: &str) -> Answer<Pattern> {
-        Pattern::new(text, options, self.release, self.pattern_bytes)
+        let (release, max_bytes) = (self.pattern_release, self.pattern_bytes);
+        Pattern::new(text, options, release, max_bytes, self.compilation)
     }
 
     pub(super) fn check(self) -> Answer<()> {
@@ -81,7 +99,7 @@ fn patterns_in(filter: &Document) -> usize {
     named.count() + filter.values().map(count).sum::<usize>()
 }
 
-pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
+pub(super) fn filter(filter: &Document, nesting: Nesting<'_>) -> Answer<Node> {
     nesting.check()?;
     let mut nodes = Vec::new();
     for (name, value) in filter {
@@ -121,7 +139,7 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
     Ok(Node::And(nodes))
 }
 
-fn list(name: &str, value: &Bson, nesting: Nesting) -> Answer<Vec<Node>> {
+fn list(name: &str, value: &Bson, nesting: Nesting<'_>) -> Answer<Vec<Node>> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value(format!("{name} must be an array")));
     };
@@ -141,7 +159,7 @@ fn list(name: &str, value: &Bson, nesting: Nesting) -> Answer<Vec<Node>> {
         .collect()
 }
 
-fn field(name: &str, value: &Bson, nesting: Nesting, nodes: &mut Vec<Node>) -> Answer<()> {
+fn field(name: &str, value: &Bson, nesting: Nesting<'_>, nodes: &mut Vec<Node>) -> Answer<()> {
     path::check(name)?;
     match value {
         Bson::Document(inner) if is_operators(inner) => {
@@ -163,7 +181,7 @@ pub(super) fn is_operators(document: &Document) -> bool {
 
 /// Returns the predicate for a value without an operator: a match for a regular expression,
 /// equality for any other value.
-pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+pub(super) fn equality(value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(r) => {
             let pattern = nesting.pattern(r.pattern.as_str(), r.options.as_str())?;
@@ -175,7 +193,7 @@ pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
 }
 
 /// Parses the operators on one field.
-pub(super) fn predicates(document: &Document, nesting: Nesting) -> Answer<Vec<Predicate>> {
+pub(super) fn predicates(document: &Document, nesting: Nesting<'_>) -> Answer<Vec<Predicate>> {
     nesting.check()?;
     let mut found = Vec::new();
     for (name, value) in document {
@@ -194,7 +212,7 @@ pub(super) fn predicates(document: &Document, nesting: Nesting) -> Answer<Vec<Pr
     Ok(found)
 }
 
-fn comparison(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+fn comparison(name: &str, value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     let plain = |value: &Bson| match value {
         Bson::RegularExpression(_) => Err(StoreError::bad_value(format!(
             "Can't have RegEx as arg to predicate over field: {name}."
@@ -235,7 +253,7 @@ fn comparison(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     })
 }
 
-fn membership(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+fn membership(name: &str, value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value(format!("{name} needs an array")));
     };
@@ -255,7 +273,7 @@ fn membership(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     Ok(Predicate::In(values, patterns))
 }
 
-fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Answer<Predicate> {
+fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting<'_>) -> Answer<Predicate> {
     let given = match options {
         None => None,
         Some(Bson::String(options)) => Some(options.as_str()),
@@ -279,7 +297,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
     }
 }
 
-fn negation(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+fn negation(value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(_) => Ok(Predicate::Not(vec![equality(value, nesting)?])),
         Bson::Document(inner) if inner.is_empty() => {
@@ -290,7 +308,7 @@ fn negation(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     }
 }
 
-fn element_match(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+fn element_match(value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     let Bson::Document(inner) = value else {
         return Err(StoreError::bad_value("$elemMatch needs an Object"));
     };
@@ -316,7 +334,7 @@ fn condition(item: &Bson) -> Option<&Bson> {
     (name == "$elemMatch").then_some(condition)
 }
 
-fn all(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
+fn all(value: &Bson, nesting: Nesting<'_>) -> Answer<Predicate> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value("$all needs an array"));
     };

@@ -75,7 +75,7 @@ enum Test {
 
 impl Schema {
     /// Parses a schema.
-    pub(super) fn parse(given: &Document, nesting: Nesting) -> Answer<Self> {
+    pub(super) fn parse(given: &Document, nesting: Nesting<'_>) -> Answer<Self> {
         nesting.check()?;
         let mut schema = Self {
             rules: Vec::new(),
@@ -153,7 +153,7 @@ fn wanted<'a, T: 'a>(
     })
 }
 
-fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting) -> Answer<Test> {
+fn test(keyword: &str, value: &Bson, all: &Document, nesting: Nesting<'_>) -> Answer<Test> {
     let schema = |value: &Bson| {
         let inner = wanted(keyword, value, "object", Bson::as_document)?;
         Schema::parse(inner, nesting)

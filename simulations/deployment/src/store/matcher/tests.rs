@@ -1,4 +1,4 @@
-use bson::{Document, bson, doc};
+use bson::{Document, bson, cstr, doc};
 
 use super::*;
 
@@ -347,4 +347,24 @@ fn the_patterns_of_a_filter_share_one_memory_limit() {
         .map(|n| bson!({ "a": { "$regex": format!("^x{n}") } }))
         .collect();
     assert!(Matcher::new(&doc! { "$or": small }, Release::default()).is_ok());
+}
+
+#[test]
+fn the_patterns_of_a_filter_share_one_budget_of_steps() {
+    let pattern = bson::Regex {
+        pattern: r"\R".repeat(8_000).try_into().expect("no zero byte"),
+        options: cstr!("").into(),
+    };
+    let many = vec![Bson::from(pattern); 3_000];
+    let filter = doc! { "a": { "$in": many } };
+    let error = Matcher::new(&filter, Release::default()).expect_err("too many steps");
+    assert_eq!(error.code, 50);
+}
+
+#[test]
+fn a_stored_filter_keeps_the_patterns_of_the_release_that_stored_it() {
+    let filter = doc! { "a": { "$regex": r"^[\w-.]+$" } };
+    assert!(Matcher::new(&filter, Release([6, 0, 20])).is_ok());
+    assert!(Matcher::new(&filter, Release([6, 1, 0])).is_err());
+    assert!(Matcher::clauses(&filter).is_ok());
 }

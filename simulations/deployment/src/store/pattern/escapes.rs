@@ -99,6 +99,7 @@ impl Translator<'_> {
             'h' | 'H' => HORIZONTAL,
             'v' | 'V' => VERTICAL,
             'p' | 'P' => {
+                self.result.properties += 1;
                 let malformed = "malformed \\P or \\p sequence";
                 let name = match self.in_braces(malformed)? {
                     Some(name) => name,

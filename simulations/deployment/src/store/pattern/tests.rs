@@ -3,7 +3,16 @@
 use super::*;
 
 fn new(pattern: &str, options: &str) -> Result<Pattern, StoreError> {
-    Pattern::new(pattern, options, Release::default(), usize::MAX)
+    new_at(Release::default(), pattern, options, &Budget::default())
+}
+
+fn new_at(
+    release: Release,
+    pattern: &str,
+    options: &str,
+    budget: &Budget,
+) -> Result<Pattern, StoreError> {
+    Pattern::new(pattern, options, release, usize::MAX, budget)
 }
 
 fn is_match(pattern: &str, text: &str) -> bool {
@@ -88,12 +97,12 @@ fn a_hyphen_beside_a_set_is_text_before_6_1() {
         "^[[:alpha:]-.]$",
         "^[.-[:alpha:]]$",
     ] {
-        let old = Pattern::new(pattern, "", Release([6, 0, 20]), usize::MAX).expect(pattern);
+        let old = new_at(Release([6, 0, 20]), pattern, "", &Budget::default()).expect(pattern);
         for (text, expected) in [("-", true), (".", true), ("a", true), ("/", false)] {
             let found = old.is_match(text, &Budget::default());
             assert_eq!(found, Ok(expected), "{pattern} {text}");
         }
-        let error = Pattern::new(pattern, "", Release([6, 1, 0]), usize::MAX).expect_err(pattern);
+        let error = new_at(Release([6, 1, 0]), pattern, "", &Budget::default()).expect_err(pattern);
         assert_eq!(error.code, 51091, "{pattern}");
     }
 }
@@ -289,5 +298,21 @@ fn the_work_of_a_pattern_is_charged_or_refused() {
     let budget = Budget::default();
     for _ in 0..100_000 {
         assert_eq!(small.is_match("a short text", &budget), Ok(false));
+    }
+}
+#[test]
+fn the_compilation_of_a_pattern_is_charged_by_its_size() {
+    for (pattern, most) in [
+        ("ab".to_owned(), 6_000),
+        (r"\R".repeat(1_000), 1_000_000),
+        ("(?>a)".repeat(1_000), 120_000),
+        (r"\p{L}".repeat(50), 300_000),
+        ("(?=a)(b$|c)".repeat(100), 50_000),
+    ] {
+        let is_over = |steps: u64| {
+            let compiled = new_at(Release::default(), &pattern, "", &Budget::new(steps));
+            compiled.is_err_and(|error| error.code == 50)
+        };
+        assert!(is_over(most / 2) && !is_over(most), "{pattern:.10}");
     }
 }

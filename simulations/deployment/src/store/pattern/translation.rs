@@ -55,6 +55,8 @@ pub(super) struct Translation {
     pub(super) needs_backtracking: bool,
     /// True for a pattern with a `^` under the option `m`.
     pub(super) has_line_starts: bool,
+    /// The number of properties of characters.
+    pub(super) properties: usize,
 }
 
 /// Returns a pattern in the syntax of an engine: with its anchors, with the escapes of PCRE, with
@@ -88,6 +90,7 @@ pub(super) fn translated(
             text: String::with_capacity(pattern.len()),
             needs_backtracking: false,
             has_line_starts: false,
+            properties: 0,
         },
     };
     while let Some(c) = translator.rest.next() {
