@@ -24,7 +24,7 @@ impl Translator<'_> {
                 .named_character()?
                 .ok_or_else(|| invalid("\\N is not supported in a class"))?,
             '0'..='7' => self.octal(escaped)?,
-            '8' | '9' => escaped,
+            '8' | '9' | 'g' => escaped,
             _ => match self.set(escaped)? {
                 Some(set) => return Ok(Member::Set(set)),
                 None => self.character(escaped)?,
@@ -261,6 +261,7 @@ impl Translator<'_> {
 
     /// Appends the reference to a group. A group around it keeps it apart from digits that follow.
     fn push_reference(&mut self, number: usize) {
+        self.greatest_reference = self.greatest_reference.max(number);
         self.push(&format!("(?:\\{number})"));
     }
 
@@ -287,7 +288,7 @@ impl Translator<'_> {
     }
 
     /// Takes the text up to a character, and this character.
-    fn until(&mut self, end: char) -> Option<String> {
+    pub(super) fn until(&mut self, end: char) -> Option<String> {
         let mut text = String::new();
         loop {
             match self.rest.next()? {

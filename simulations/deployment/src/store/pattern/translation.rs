@@ -83,6 +83,7 @@ pub(super) fn translated(
         flags,
         outer: Vec::new(),
         groups: 0,
+        greatest_reference: 0,
         names: Vec::new(),
         takes_hyphens: release < PCRE2,
         follows: Follows::Nothing,
@@ -95,6 +96,9 @@ pub(super) fn translated(
     };
     while let Some(c) = translator.rest.next() {
         translator.element(c)?;
+    }
+    if translator.greatest_reference > translator.groups {
+        return Err(invalid("reference to non-existent subpattern"));
     }
     Ok(translator.result)
 }
@@ -132,6 +136,8 @@ pub(super) struct Translator<'a> {
     outer: Vec<Flags>,
     /// The number of capturing groups that have begun.
     pub(super) groups: usize,
+    /// The greatest number of a group that a reference or a condition has.
+    pub(super) greatest_reference: usize,
     /// The names of the groups that have begun.
     names: Vec<String>,
     /// True if a hyphen beside a set such as `\w` in a class is text.
@@ -171,10 +177,9 @@ impl Translator<'_> {
             '*' | '+' | '?' => return self.quantifier(c, follows),
             '{' if is_repetition(self.rest.clone()) => {
                 self.quantifier(c, follows)?;
-                while self.rest.peek().is_some_and(|c| *c != '}') {
-                    self.result.text.extend(self.rest.next());
-                }
-                self.result.text.extend(self.rest.next());
+                let bounds = self.until('}').unwrap_or_default();
+                check_bounds(&bounds)?;
+                self.push(&format!("{bounds}}}"));
             }
             '{' => self.push(r"\{"),
             '#' if self.flags.verbose => {
@@ -290,7 +295,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Appends the start of a conditional group. Its condition is the number or the name of a group.
+    /// Appends the start of a conditional group, whose condition is the number or name of a group.
     fn condition(&mut self) -> Result<(), StoreError> {
         self.rest.next();
         let condition: String = self.rest.by_ref().take_while(|c| *c != ')').collect();
@@ -298,7 +303,11 @@ impl Translator<'_> {
         let name = inner('<', '>').or_else(|| inner('\'', '\''));
         match name {
             Some(name) if is_name(name) => self.push(&format!("(?(<{name}>)")),
-            None if is_number(&condition, 10) => self.push(&format!("(?({condition})")),
+            None if is_number(&condition, 10) => {
+                let number = condition.parse().unwrap_or(usize::MAX);
+                self.greatest_reference = self.greatest_reference.max(number);
+                self.push(&format!("(?({number})"));
+            }
             _ => {
                 return Err(refused(
                     "conditions that are not the number or name of a group",
@@ -360,9 +369,11 @@ impl Translator<'_> {
             ));
         }
         self.push("[");
+        self.skip_ends_of_quotes();
         if self.rest.next_if_eq(&'^').is_some() {
             self.push("^");
         }
+        self.skip_ends_of_quotes();
         let mut is_quoted = false;
         let mut next = self.rest.next_if_eq(&']').map(Member::Char);
         loop {
@@ -411,6 +422,14 @@ impl Translator<'_> {
                 }
                 _ => return Err(invalid("invalid range in character class")),
             }
+        }
+    }
+
+    /// Takes each `\E`, which has no meaning outside of quoted text.
+    fn skip_ends_of_quotes(&mut self) {
+        let mut ahead = self.rest.clone();
+        while ahead.next() == Some('\\') && ahead.next() == Some('E') {
+            self.rest = ahead.clone();
         }
     }
 
@@ -498,6 +517,21 @@ pub(super) fn is_name(name: &str) -> bool {
 
 pub(super) fn is_number(text: &str, radix: u32) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_digit(radix))
+}
+
+/// Returns an error if the bounds of a repetition are too large, or in the wrong order.
+fn check_bounds(bounds: &str) -> Result<(), StoreError> {
+    let (least, most) = bounds.split_once(',').unwrap_or((bounds, ""));
+    let number = |digits: &str| match digits {
+        "" => Ok(u16::MAX),
+        digits => digits
+            .parse::<u16>()
+            .map_err(|_| invalid("number too big in {} quantifier")),
+    };
+    match number(least)? <= number(most)? {
+        true => Ok(()),
+        false => Err(invalid("numbers out of order in {} quantifier")),
+    }
 }
 
 /// True if the characters after a brace are the bounds of a repetition. The lower one must be
