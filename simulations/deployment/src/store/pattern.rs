@@ -6,6 +6,7 @@
 //! engine of linear time takes time in proportion to it. Classes such as `\w` have only ASCII
 //! characters, as in the server.
 
+mod classes;
 mod escapes;
 mod translation;
 

@@ -1,7 +1,8 @@
 //! The escapes of PCRE in the syntax of the engines.
 
+use super::classes::Member;
 use super::translation::{
-    Follows, Member, Translator, invalid, is_name, is_number, is_repetition, refused,
+    Follows, Translator, invalid, is_name, is_number, is_repetition, refused,
 };
 use crate::store::error::StoreError;
 

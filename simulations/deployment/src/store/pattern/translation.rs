@@ -12,12 +12,6 @@ use crate::store::release::Release;
 /// The first release that uses PCRE2.
 const PCRE2: Release = Release([6, 1, 0]);
 
-/// The names of classes such as `[:alpha:]`.
-const CLASSES: [&str; 14] = [
-    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
-    "space", "upper", "word", "xdigit",
-];
-
 /// The forms of anchors in the syntax of an engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Anchors {
@@ -141,7 +135,7 @@ pub(super) struct Translator<'a> {
     /// The names of the groups that have begun.
     names: Vec<String>,
     /// True if a hyphen beside a set such as `\w` in a class is text.
-    takes_hyphens: bool,
+    pub(super) takes_hyphens: bool,
     pub(super) follows: Follows,
     pub(super) result: Translation,
 }
@@ -359,147 +353,6 @@ impl Translator<'_> {
             }
         }
     }
-
-    /// Appends a class. Its characters are escaped, because the engines have a syntax of their own
-    /// in classes.
-    fn class(&mut self) -> Result<(), StoreError> {
-        if matches!(self.rest.peek(), Some(':' | '.' | '=')) && self.named_class().is_some() {
-            return Err(invalid(
-                "POSIX named classes are supported only within a class",
-            ));
-        }
-        self.push("[");
-        self.skip_ends_of_quotes();
-        if self.rest.next_if_eq(&'^').is_some() {
-            self.push("^");
-        }
-        self.skip_ends_of_quotes();
-        let mut is_quoted = false;
-        let mut next = self.rest.next_if_eq(&']').map(Member::Char);
-        loop {
-            let member = match next.take() {
-                Some(member) => member,
-                None => self.member(&mut is_quoted)?,
-            };
-            let start = match member {
-                Member::End => {
-                    self.push("]");
-                    return Ok(());
-                }
-                Member::Set(text) => {
-                    self.push(&text);
-                    None
-                }
-                Member::Hyphen => Some('-'),
-                Member::Char(c) => Some(c),
-            };
-            if let Some(c) = start {
-                self.push_char(c);
-            }
-            let hyphen = match self.member(&mut is_quoted)? {
-                Member::Hyphen => self.member(&mut is_quoted)?,
-                other => {
-                    next = Some(other);
-                    continue;
-                }
-            };
-            let end = match hyphen {
-                Member::Hyphen => Some('-'),
-                Member::Char(c) => Some(c),
-                Member::Set(_) | Member::End => None,
-            };
-            match (start, end) {
-                (Some(start), Some(end)) if start <= end => {
-                    self.push("-");
-                    self.push_char(end);
-                }
-                (Some(_), Some(_)) => {
-                    return Err(invalid("range out of order in character class"));
-                }
-                _ if matches!(hyphen, Member::End) || self.takes_hyphens => {
-                    self.push_char('-');
-                    next = Some(hyphen);
-                }
-                _ => return Err(invalid("invalid range in character class")),
-            }
-        }
-    }
-
-    /// Takes each `\E`, which has no meaning outside of quoted text.
-    fn skip_ends_of_quotes(&mut self) {
-        let mut ahead = self.rest.clone();
-        while ahead.next() == Some('\\') && ahead.next() == Some('E') {
-            self.rest = ahead.clone();
-        }
-    }
-
-    /// Takes the next member of a class. The members up to `\E` are text if `is_quoted` is true.
-    fn member(&mut self, is_quoted: &mut bool) -> Result<Member, StoreError> {
-        loop {
-            let Some(c) = self.rest.next() else {
-                return Err(invalid("missing terminating ] for character class"));
-            };
-            if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
-                *is_quoted = false;
-                continue;
-            }
-            return Ok(match c {
-                c if *is_quoted => Member::Char(c),
-                '\\' if self.rest.next_if_eq(&'Q').is_some() => {
-                    *is_quoted = true;
-                    continue;
-                }
-                '\\' => return self.escape_in_class(),
-                '[' => match self.named_class() {
-                    None => Member::Char('['),
-                    Some((':', name))
-                        if CLASSES.contains(&name.strip_prefix('^').unwrap_or(&name)) =>
-                    {
-                        self.rest.nth(name.len() + 2);
-                        Member::Set(format!("[:{name}:]"))
-                    }
-                    Some((':', name)) if matches!(name.as_str(), "<" | ">") => {
-                        return Err(refused(&format!("[[:{name}:]]")));
-                    }
-                    Some((':', _)) => return Err(invalid("unknown POSIX class name")),
-                    Some(_) => return Err(invalid("POSIX collating elements are not supported")),
-                },
-                ']' => Member::End,
-                '-' => Member::Hyphen,
-                c => Member::Char(c),
-            });
-        }
-    }
-
-    /// Returns the kind and the name of a class such as `[:alpha:]`, if the text after a bracket is
-    /// the rest of one.
-    fn named_class(&self) -> Option<(char, String)> {
-        let mut ahead = self.rest.clone();
-        let kind = ahead.next_if(|c| matches!(c, ':' | '.' | '='))?;
-        let mut name = String::new();
-        loop {
-            let c = ahead.next()?;
-            match (c, ahead.peek()) {
-                (c, Some(']')) if c == kind => return Some((kind, name)),
-                ('\\', Some(']' | '\\')) => name.extend([c, ahead.next()?]),
-                ('[', Some(next)) if *next == kind => return None,
-                (']', _) => return None,
-                _ => name.push(c),
-            }
-        }
-    }
-}
-
-/// A member of a class.
-#[derive(Debug)]
-pub(super) enum Member {
-    Char(char),
-    /// A set of characters, in the syntax of the engines.
-    Set(String),
-    /// A hyphen that is not escaped.
-    Hyphen,
-    /// The end of the class.
-    End,
 }
 
 /// True for a character that the option `x` ignores.
