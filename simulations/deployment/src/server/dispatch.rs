@@ -257,7 +257,8 @@ impl Member {
         self.execute_data(now, request)
     }
 
-    /// Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
+    /// Returns an error for an OP_QUERY that the release does not take. Since 5.1, it can only be
+    /// one of the first messages of a connection.
     fn check_legacy(&self, request: &Request) -> Result<(), Fault> {
         let is_first = matches!(
             request.name.as_str(),

@@ -45,6 +45,8 @@ mod wire;
 mod write;
 
 pub(crate) use auth::Accounts;
+#[cfg(test)]
+pub(crate) use commands::OTHERS;
 pub use commands::is_command;
 pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;

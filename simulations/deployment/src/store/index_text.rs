@@ -43,7 +43,7 @@ const LANGUAGES: [&str; 31] = [
     "tr",
 ];
 
-/// The weight that no field reaches.
+/// The upper limit of the weight of a field. A weight must be below it.
 const MAX_WEIGHT: i32 = 100_000;
 
 /// The field that stands for all fields.

@@ -74,7 +74,7 @@ struct End {
     release: Release,
     max_bytes: usize,
     form: EndForm,
-    /// The steps that count for the compilation.
+    /// The number of steps that the compilation takes from the budget.
     steps: u64,
     engine: OnceLock<Option<Engine>>,
 }
@@ -86,7 +86,7 @@ enum EndForm {
     Last,
     /// `^` with the option `m`, which does not fit after the last newline.
     Lines,
-    /// Others. `$` and `\Z` also fit before the last newline.
+    /// Any other pattern. `$` and `\Z` also match before the last newline.
     Other,
 }
 

@@ -283,3 +283,15 @@ fn a_pipeline_that_is_none_has_the_errors_of_the_server() {
         assert_eq!(error(&reply), (Some(14), text));
     }
 }
+
+#[test]
+fn the_commands_without_a_row_exist() {
+    let (mut world, conn) = of_release([4, 2, 24]);
+    for name in crate::server::OTHERS {
+        let command = doc! { name: 1, "$db": "admin" };
+        let reply = world.send_command(conn, &command).expect("a reply");
+        assert_ne!(error(&reply).0, Some(59), "{name}");
+    }
+    let reply = send(&mut world, conn, doc! { "pong": 1 });
+    assert_eq!(error(&reply).0, Some(59));
+}

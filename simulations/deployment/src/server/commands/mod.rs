@@ -178,8 +178,8 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
         .flatten()
 }
 
-/// The commands without a row.
-const OTHERS: [&str; 13] = [
+/// The commands that servers have although no row describes their fields.
+pub(crate) const OTHERS: [&str; 16] = [
     "isMaster",
     "ismaster",
     "connectionStatus",
@@ -193,6 +193,9 @@ const OTHERS: [&str; 13] = [
     "connPoolStats",
     "getFreeMonitoringStatus",
     "getnonce",
+    "createSearchIndexes",
+    "updateSearchIndex",
+    "dropSearchIndex",
 ];
 
 /// True if a simulated server of some release has a command of this name.

@@ -280,7 +280,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Takes a text in braces, if there is one. Its end must not be missing.
+    /// Takes a text in braces. Returns `None` if no brace follows, and `error` if the closing brace
+    /// is missing.
     fn in_braces(&mut self, error: &str) -> Result<Option<String>, StoreError> {
         if self.rest.next_if_eq(&'{').is_none() {
             return Ok(None);
