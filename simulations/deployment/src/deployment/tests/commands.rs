@@ -1,6 +1,6 @@
 //! Malformed commands: each is refused as the server does, and changes nothing.
 
-use super::world::World;
+use super::world::{World, of_release};
 use crate::{
     deployment::{ConnId, DeploymentOptions, ServerVersion},
     store::Store,
@@ -12,13 +12,7 @@ use bson::{
 use onionskin_core::{address::Address, unstable::wire::MessageWriter};
 
 fn world(release: [u16; 3]) -> (World, ConnId) {
-    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
-    options.version = ServerVersion {
-        release,
-        ..options.version
-    };
-    let mut world = World::new(options, 1);
-    let conn = world.connect(0);
+    let (mut world, conn) = of_release(release);
     let documents = [doc! { "_id": 1, "a": 1 }, doc! { "_id": 2, "a": 2 }];
     send(
         &mut world,

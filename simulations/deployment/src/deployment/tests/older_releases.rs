@@ -1,19 +1,12 @@
 //! Commands that older releases refuse.
 
-use super::world::{World, send};
-use crate::deployment::{ConnId, DeploymentOptions, ServerVersion};
+use super::world::{World, of_release, send};
+use crate::deployment::ConnId;
 use bson::{Bson, Document, doc};
-use onionskin_core::address::Address;
 
 /// Makes a world of a standalone of a release with one document, and a connection to it.
 fn standalone(release: [u16; 3]) -> (World, ConnId) {
-    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
-    options.version = ServerVersion {
-        release,
-        ..options.version
-    };
-    let mut world = World::new(options, 1);
-    let conn = world.connect(0);
+    let (mut world, conn) = of_release(release);
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1, "x": 1 }] };
     send(&mut world, conn, insert);
     (world, conn)

@@ -1,23 +1,12 @@
 //! Answers that the suites of other drivers look at.
 
-use super::world::{World, send, set_of, standalone, with_primary};
+use super::world::{World, of_release, send, set_of, standalone, with_primary};
 use crate::{
-    deployment::{ConnId, DeploymentOptions, ServerVersion},
+    deployment::{DeploymentOptions, ServerVersion},
     legacy::{LegacyQuery, LegacyReply},
 };
 use bson::{Binary, Bson, Document, Timestamp, bson, doc, rawdoc, spec::BinarySubtype};
 use onionskin_core::address::Address;
-
-fn of_release(release: [u16; 3]) -> (World, ConnId) {
-    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27019));
-    options.version = ServerVersion {
-        release,
-        ..options.version
-    };
-    let mut world = World::new(options, 1);
-    let conn = world.connect(0);
-    (world, conn)
-}
 
 fn error(reply: &Document) -> (Option<i32>, &str) {
     let text = reply.get_str("errmsg").unwrap_or_default();

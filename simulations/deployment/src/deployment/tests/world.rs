@@ -1,6 +1,8 @@
 //! A deployment with a virtual clock and with connections of clients, for tests.
 
-use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberEvent, MemberState};
+use crate::deployment::{
+    Action, ConnId, Deployment, DeploymentOptions, MemberEvent, MemberState, ServerVersion,
+};
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
     address::Address,
@@ -37,6 +39,18 @@ pub(super) fn set_of(members: usize) -> DeploymentOptions {
 /// Makes a world of a standalone, and a connection to it.
 pub(super) fn standalone() -> (World, ConnId) {
     let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    (world, conn)
+}
+
+/// Makes a world of a standalone of a release, and a connection to it.
+pub(super) fn of_release(release: [u16; 3]) -> (World, ConnId) {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27019));
+    options.version = ServerVersion {
+        release,
+        ..options.version
+    };
+    let mut world = World::new(options, 1);
     let conn = world.connect(0);
     (world, conn)
 }
