@@ -31,6 +31,8 @@ scenarios! {
     "failover"
     "frozen"
     "lossy"
+    "lost-checks"
+    "many-clients"
     "mixed"
     "one-way"
     "partition"

@@ -2,7 +2,7 @@
 
 use super::{run, verdict::FailedRun};
 use onionskin_worlds::world::{
-    Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, plan::drawn_schedule,
+    Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, drawn::drawn_schedule,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},

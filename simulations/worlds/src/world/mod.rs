@@ -16,6 +16,7 @@
 pub mod check;
 pub mod command_fault;
 pub mod core_world;
+pub mod drawn;
 mod freezes;
 pub mod mishap;
 pub mod network;

@@ -3,17 +3,14 @@
 
 use super::{
     command_fault::CommandFault,
-    options::{WorldOptions, index, world_seed},
+    drawn::drawn,
+    options::WorldOptions,
     scenario::{Scheduled, Span},
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeSet, VecDeque},
-    fmt,
-    time::Duration,
-};
+use std::{collections::VecDeque, fmt};
 
 /// An event at one instant that affects a whole member, client or network, or that repairs an
 /// earlier one.
@@ -299,161 +296,10 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
     plan.into()
 }
 
-/// Returns the schedule of a run that is drawn from its seed.
-#[must_use]
-pub fn drawn_schedule(seed: u64, options: &WorldOptions) -> Vec<Scheduled> {
-    drawn(options, &mut world_seed(seed).split("plan").random())
-}
-
-/// Returns the step-down of the primary or of a shard. A standalone has none, and closes its
-/// connections.
-const fn drawn_step_down(options: &WorldOptions, place: usize) -> Disaster {
-    match (options.has_routers(), options.members) {
-        (true, _) => Disaster::StepDownShard(place % options.shards),
-        (false, 1) => Disaster::Disconnect(place),
-        (false, _) => Disaster::StepDown,
-    }
-}
-
-/// Returns the cut from one member to another. If both are the same, and for a router, which hears
-/// only shards, isolates the first one. A standalone hears nobody, and closes its connections.
-const fn drawn_cut(options: &WorldOptions, from: usize, to: usize) -> Disaster {
-    match (options.has_routers(), options.members) {
-        (false, 1) => Disaster::Disconnect(from),
-        (false, _) if from != to => Disaster::CutMembers { from, to },
-        _ => Disaster::Isolate(from),
-    }
-}
-
-/// Draws the disasters of shards. With one shard there are none.
-fn drawn_of_shards(options: &WorldOptions, random: &mut Random) -> Vec<(Duration, Disaster)> {
-    let mut plan = Vec::new();
-    if !options.has_routers() || options.shards < 2 {
-        return plan;
-    }
-    let span = u64::try_from(options.safety.as_millis()).unwrap_or(1);
-    for _ in 0..2 * options.disasters {
-        let at = Duration::from_millis(random.below(span.max(1)));
-        let shard = index(random, options.shards);
-        let later = at + Duration::from_millis(random.below(5000));
-        match random.below(4) {
-            0 => {
-                plan.push((at, Disaster::KillShard(shard)));
-                plan.push((later, Disaster::RestartShard(shard)));
-            }
-            1 => {
-                let to = (shard + 1) % options.shards;
-                plan.push((at, Disaster::CutShards { from: shard, to }));
-                plan.push((later, Disaster::JoinMembers));
-            }
-            _ => plan.push((at, Disaster::StepDownShard(shard))),
-        }
-    }
-    plan
-}
-
-fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
-    let mut plan = Vec::new();
-    let span = u64::try_from(options.safety.as_millis())
-        .unwrap_or(1)
-        .max(1);
-    let mut open: BTreeSet<usize> = (0..options.clients).collect();
-    for _ in 0..options.disasters {
-        let at = Duration::from_millis(random.below(span));
-        let later = at + Duration::from_millis(random.below(20_000));
-        let member = index(random, options.members);
-        let client = index(random, options.clients);
-        match random.below(8) {
-            0 => {
-                plan.push((at, Disaster::Kill(member)));
-                plan.push((later, Disaster::Restart(member)));
-            }
-            1 => plan.push((at, drawn_step_down(options, member))),
-            kind @ (2 | 3) => {
-                let to = match kind {
-                    2 => index(random, options.members),
-                    _ => member,
-                };
-                plan.push((at, drawn_cut(options, member, to)));
-                plan.push((later, Disaster::JoinMembers));
-            }
-            4 => {
-                let (up, down) = [(true, true), (true, false), (false, true)][index(random, 3)];
-                plan.push((
-                    at,
-                    Disaster::CutClient {
-                        client,
-                        member,
-                        up,
-                        down,
-                    },
-                ));
-                plan.push((later, Disaster::JoinClients));
-            }
-            5 => {
-                let pause = Span(Duration::from_millis(random.below(30_000)));
-                plan.push((at, Disaster::Freeze { client, pause }));
-            }
-            // One client remains, because a world without clients tests nothing.
-            6 if open.contains(&client) && open.len() > 1 => {
-                open.remove(&client);
-                plan.push((at, Disaster::CloseClient(client)));
-            }
-            6 => plan.push((at, Disaster::Disconnect(member))),
-            // All members restart one after another, as in an upgrade.
-            _ => {
-                for member in 0..options.members {
-                    let begin = at + Duration::from_secs(4 * member as u64);
-                    plan.push((begin, Disaster::Kill(member)));
-                    plan.push((begin + Duration::from_secs(3), Disaster::Restart(member)));
-                }
-            }
-        }
-    }
-    if options.authentication {
-        for _ in 0..random.below(4) {
-            let at = Duration::from_millis(random.below(span));
-            plan.push((at, Disaster::ExpireLogins));
-        }
-    }
-    plan.extend(drawn_of_shards(options, random));
-    let scheduled = |(at, event)| Scheduled {
-        at: Span(at),
-        event,
-    };
-    plan.into_iter().map(scheduled).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::scenario::{Scenario, WorldShape};
-
-    #[test]
-    fn drawn_disasters_fit_the_shape_and_leave_a_client() {
-        for seed in 0..500 {
-            let mut options = WorldOptions::drawn(seed);
-            options.disasters = 12;
-            options.authentication = true;
-            let mut closed = BTreeSet::new();
-            let scenario = Scenario {
-                shape: Some(match options.has_routers() {
-                    true if options.load_balanced => WorldShape::LoadBalanced,
-                    true => WorldShape::Sharded,
-                    false => WorldShape::ReplicaSet,
-                }),
-                members: Some(options.members),
-                ..Scenario::default()
-            };
-            for Scheduled { event, .. } in drawn_schedule(seed, &options) {
-                if let Disaster::CloseClient(client) = event {
-                    assert!(closed.insert(client), "seed {seed}: {client} closes twice");
-                }
-                assert_eq!(scenario.idle_event(&event), None, "seed {seed}: {event}");
-            }
-            assert!(closed.len() < options.clients, "seed {seed}");
-        }
-    }
+    use crate::world::options::world_seed;
 
     #[test]
     fn every_plan_is_sorted_by_time_and_ends_with_healing() {

@@ -44,7 +44,7 @@ pub enum OperationKind {
     Increment,
     /// Reads the document from the primary.
     Find,
-    /// Reads the document with the read preference `secondaryPreferred`.
+    /// Reads the document with a read preference that permits secondaries. The `_id` decides which.
     FindNearby,
     /// Reads the document and up to four earlier documents of the same caller through a cursor,
     /// newest first. A run of the core alone has no cursors, and reads only the document.
@@ -165,7 +165,12 @@ impl Step {
     #[must_use]
     pub fn preference(&self) -> ReadPreference {
         match self.kind {
-            OperationKind::FindNearby => ReadPreference::new(ReadMode::SecondaryPreferred),
+            OperationKind::FindNearby => ReadPreference::new(match self.id % 4 {
+                0 => ReadMode::Secondary,
+                1 => ReadMode::PrimaryPreferred,
+                2 => ReadMode::Nearest,
+                _ => ReadMode::SecondaryPreferred,
+            }),
             _ => ReadPreference::default(),
         }
     }

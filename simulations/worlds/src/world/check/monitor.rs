@@ -1,42 +1,81 @@
-//! Checks that each server has at most one check at a time.
+//! Checks that each server has at most one check at a time, and that checks keep their distance.
 
 use super::ensure;
 use onionskin_core::{
     address::Address,
     event::{Event, EventKind, SdamEvent},
+    time::Instant,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The shortest time between the starts of two checks of a server (`minHeartbeatFrequencyMS`).
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(super) struct MonitorChecker {
-    /// The monitored servers. The value is true while a check is in progress.
-    checking: BTreeMap<Address, bool>,
+    monitors: BTreeMap<Address, Monitor>,
+}
+
+/// What is known of the checks of a server.
+#[derive(Debug, Default)]
+struct Monitor {
+    is_checking: bool,
+    /// The start of the last check.
+    started: Option<Instant>,
+    /// How many checks have failed since the last one that succeeded.
+    failures: usize,
+}
+
+impl Monitor {
+    /// True if a check may start. The server chooses when an awaited one ends, and the first
+    /// failure of a known server is followed by another check at once.
+    fn may_start(&self, now: Instant, is_awaited: bool) -> bool {
+        let is_soon = |last| now < last + SHORTEST_PAUSE;
+        is_awaited || self.failures == 1 || !self.started.is_some_and(is_soon)
+    }
+
+    fn end(&mut self, failed: bool) -> bool {
+        self.failures = if failed { self.failures + 1 } else { 0 };
+        std::mem::replace(&mut self.is_checking, false)
+    }
 }
 
 impl MonitorChecker {
     pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let now = event.at;
         let EventKind::Sdam(event) = &event.kind else {
             return Ok(());
         };
         match event {
             SdamEvent::ServerOpening { address, .. } => {
-                let is_new = self.checking.insert(address.clone(), false).is_none();
-                ensure(is_new, || format!("{address} opened twice"))?;
+                let old = self.monitors.insert(address.clone(), Monitor::default());
+                ensure(old.is_none(), || format!("{address} opened twice"))?;
             }
             SdamEvent::ServerClosed { address, .. } => {
-                let was_there = self.checking.remove(address).is_some();
+                let was_there = self.monitors.remove(address).is_some();
                 ensure(was_there, || format!("{address} closed, and was not open"))?;
             }
-            SdamEvent::HeartbeatStarted { address, .. } => match self.checking.get_mut(address) {
-                None => return Err(format!("{address} is checked without being monitored")),
-                Some(true) => return Err(format!("two checks of {address} at once")),
-                Some(checking) => *checking = true,
-            },
+            SdamEvent::HeartbeatStarted {
+                address, awaited, ..
+            } => {
+                let Some(monitor) = self.monitors.get_mut(address) else {
+                    return Err(format!("{address} is checked without being monitored"));
+                };
+                let is_second = std::mem::replace(&mut monitor.is_checking, true);
+                ensure(!is_second, || format!("two checks of {address} at once"))?;
+                ensure(monitor.may_start(now, *awaited), || {
+                    format!("{address} is checked again too soon: {monitor:?}")
+                })?;
+                monitor.started = Some(now);
+            }
             SdamEvent::HeartbeatSucceeded { address, .. }
-            | SdamEvent::HeartbeatFailed { address, .. } => match self.checking.get_mut(address) {
-                Some(checking) if *checking => *checking = false,
-                _ => return Err(format!("a check of {address} ended that never started")),
-            },
+            | SdamEvent::HeartbeatFailed { address, .. } => {
+                let failed = matches!(event, SdamEvent::HeartbeatFailed { .. });
+                let monitor = self.monitors.get_mut(address);
+                ensure(monitor.is_some_and(|m| m.end(failed)), || {
+                    format!("a check of {address} ended that never started")
+                })?;
+            }
             _ => {}
         }
         Ok(())

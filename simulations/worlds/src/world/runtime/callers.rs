@@ -27,6 +27,14 @@ use std::{
     time::Duration,
 };
 
+/// The longest shutdown of a client after a calm run. Monitors that wait for their next check, or
+/// for the reply to an awaitable `hello`, do not prolong it.
+const CALM_SHUTDOWN: Duration = Duration::from_secs(2);
+
+/// The longest shutdown otherwise: connections that broke before healing can take the time that the
+/// client has for it.
+const LONGEST_SHUTDOWN: Duration = Duration::from_secs(11);
+
 /// Runs the world of a seed with the async client, and returns the report. Fails if the world
 /// cannot be created.
 pub fn run_world(seed: u64, options: WorldOptions) -> Result<Report, Failure> {
@@ -237,12 +245,22 @@ impl World {
                 client.shutdown().await;
             });
         }
+        let longest = match self.options.is_calm() {
+            true => CALM_SHUTDOWN,
+            false => LONGEST_SHUTDOWN,
+        };
         async move {
             group.wait().await;
             // The run lasts until the time of grace is over, even if all clients are closed.
             runtime.sleep_until(late_from).await;
-            for client in &clients {
+            for (number, client) in clients.iter().enumerate() {
+                let begin = runtime.now();
                 client.clone().shutdown().await;
+                if runtime.now() > begin + longest {
+                    let end = Instant::ZERO + runtime.now();
+                    let message = format!("the shutdown of client {number} took too long");
+                    return Err(Failure::new(FailureKind::Liveness, end, message));
+                }
             }
             // The end of a connection needs some time to reach its member.
             runtime.sleep(Duration::from_secs(1)).await;
