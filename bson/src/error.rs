@@ -231,7 +231,8 @@ impl fmt::Display for Error {
         let path = self.path();
         let path = path.escape_debug();
         match (self.0.path.is_empty(), self.offset()) {
-            (true, None) => {}
+            // The first byte belongs to the whole document, so its place says nothing.
+            (true, None | Some(0)) => {}
             (true, Some(offset)) => write!(f, "byte {offset}: ")?,
             (false, None) => write!(f, "the field `{path}`: ")?,
             (false, Some(offset)) => write!(f, "the field `{path}` (byte {offset}): ")?,
@@ -276,6 +277,14 @@ impl serde::de::Error for Error {
     #[cold]
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::deserialization(message)
+    }
+
+    /// Says how a field may be missing.
+    #[cold]
+    fn missing_field(name: &'static str) -> Self {
+        Self::custom(format_args!(
+            "missing field `{name}`, which is neither an Option nor has #[serde(default)]"
+        ))
     }
 
     /// Calls a null by its name.

@@ -25,6 +25,7 @@
 //! A module names only modules that this file declares above it.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,
     allow(

@@ -53,6 +53,27 @@ impl<T> Cursor<T> {
             runtime: self.runtime,
         }
     }
+
+    /// Closes the cursor on the server and waits for the reply. The time limit of the cursor, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// let first = cursor.next().transpose()?;
+    /// cursor.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn close(self) {
+        self.runtime.block_on(self.cursor.close());
+    }
 }
 
 impl<T> Cursor<T> {
@@ -172,6 +193,51 @@ impl<T> Cursor<T> {
     /// ```
     pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
         self.cursor.deserialize_current_as()
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Cursor<T> {
+    /// Returns the next document, for which it fetches one batch at most. `None` if that batch is
+    /// empty, and at the end. This is for tailable cursors, whose `next` waits until there is a
+    /// document.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}, options::CursorType};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let log = client.database("app").collection::<Document>("log");
+    /// let mut lines = log.find(doc! {}).cursor_type(CursorType::TailableAwait).run()?;
+    /// while let Some(line) = lines.next_if_any()? {
+    ///     println!("{line}");
+    /// }
+    /// println!("no news, so there is time for something else");
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn next_if_any(&mut self) -> Result<Option<T>> {
+        self.runtime.block_on(self.cursor.next_if_any())
+    }
+
+    /// Returns all remaining documents as a list, or the first error.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let youngest = people.find(doc! {}).sort(doc! { "born": -1 }).limit(10);
+    /// let youngest: Vec<Document> = youngest.run()?.into_vec()?;
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        self.runtime.block_on(self.cursor.into_vec())
     }
 }
 

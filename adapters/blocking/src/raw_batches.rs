@@ -33,6 +33,27 @@ impl RawBatchCursor {
     ) -> Self {
         Self { cursor, runtime }
     }
+
+    /// Closes the cursor on the server and waits for the reply, as
+    /// [`Cursor::close`](crate::Cursor::close).
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut batches = people.find(doc! {}).batch().run()?;
+    /// let first = batches.next().transpose()?;
+    /// batches.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn close(self) {
+        self.runtime.block_on(self.cursor.close());
+    }
 }
 
 impl Iterator for RawBatchCursor {

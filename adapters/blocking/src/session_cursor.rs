@@ -193,6 +193,28 @@ impl<T: DeserializeOwned + 'static> SessionCursor<T> {
         runtime.block_on(self.cursor.next(session))
     }
 
+    /// Returns the next document, for which it fetches one batch at most, as
+    /// [`Cursor::next_if_any`](crate::Cursor::next_if_any). Fails also for another session than
+    /// that of the call.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::{Document, doc}, options::CursorType};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let log = client.database("app").collection::<Document>("log");
+    /// let mut session = client.start_session().run()?;
+    /// let tail = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
+    /// let mut lines = tail.session(&mut session).run()?;
+    /// while let Some(line) = lines.next_if_any(&mut session)? {
+    ///     println!("{line}");
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    pub fn next_if_any(&mut self, session: &mut ClientSession) -> Result<Option<T>> {
+        let runtime = self.cursor.runtime().clone();
+        runtime.block_on(self.cursor.next_if_any(session))
+    }
+
     /// Returns an iterator of the documents, which borrows the session.
     ///
     /// ```no_run

@@ -1,7 +1,7 @@
 //! Change streams for blocking programs.
 
 use crate::{BlockingRuntime, ClientSession};
-use onionskin::{Result, change_stream::event::ResumeToken};
+use onionskin::{RawDocument, Result, change_stream::event::ResumeToken};
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -100,6 +100,71 @@ impl<T> ChangeStream<T> {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.stream.is_alive()
+    }
+
+    /// Moves to the next event, which [`current`](Self::current) then returns. Waits until there is
+    /// one, and returns false at the end of the stream.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// while changes.advance()? {
+    ///     println!("{} bytes", changes.current().as_bytes().len());
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.runtime.block_on(self.stream.advance())
+    }
+
+    /// Returns the bytes of the event to which [`advance`](Self::advance) moved.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// while changes.advance()? {
+    ///     println!("{:?}", changes.current().get_str("operationType"));
+    /// }
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `advance` was not called, or did not return true.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        self.stream.current()
+    }
+
+    /// Closes the stream on the server and waits for the reply. The time limit of the stream, if it
+    /// has one, begins anew; without one, the call waits for two seconds at most.
+    ///
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run, bson::Document};
+    ///
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut changes = people.watch().run()?;
+    /// let first = changes.next().transpose()?;
+    /// changes.close();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn close(self) {
+        self.runtime.block_on(self.stream.close());
     }
 }
 

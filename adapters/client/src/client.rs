@@ -272,8 +272,8 @@ impl<R: Runtime> Client<R> {
     /// use onionskin::options::{DeleteManyModel, InsertOneModel, WriteModel};
     ///
     /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// let people = Namespace::new("app", "people")?;
-    /// let log = Namespace::new("app", "log")?;
+    /// let people = Namespace::new("app", "people");
+    /// let log = Namespace::new("app", "log");
     /// let insert = InsertOneModel::builder().namespace(people).document(doc! { "name": "Ada" });
     /// let delete = DeleteManyModel::builder().namespace(log).filter(doc! { "old": true });
     /// let operations: [WriteModel; 2] = [insert.build().into(), delete.build().into()];

@@ -9,7 +9,7 @@ use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
     bson::decode_document,
     error::Error,
-    operation::crud::{Defaults, check_name},
+    operation::crud::{Defaults, check_database_name},
 };
 use std::{fmt, sync::Arc};
 
@@ -53,7 +53,7 @@ impl<R: Runtime> Database<R> {
         };
         Self {
             client,
-            is_valid: check_name("database", name).is_ok(),
+            is_valid: check_database_name(name).is_ok(),
             name: name.into(),
             defaults,
         }
@@ -327,7 +327,7 @@ impl<R: Runtime> Database<R> {
     pub(crate) fn check_name(&self) -> Result<(), Error> {
         match self.is_valid {
             true => Ok(()),
-            false => check_name("database", &self.name),
+            false => check_database_name(&self.name),
         }
     }
 

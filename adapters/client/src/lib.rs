@@ -26,6 +26,7 @@
 //! inherit an unfinished call or a locked mutex.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod aliases;
 mod calls;

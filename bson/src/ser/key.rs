@@ -23,7 +23,7 @@ impl<'s, 'a> Key<'s, 'a> {
 #[cold]
 fn not_a_name<T>(found: &str) -> Result<T> {
     Err(Error::serialization(format!(
-        "expected a string as the name of a field, found {found}"
+        "expected a string as the name of a field, found {found}; the keys of a map must be strings"
     )))
 }
 

@@ -198,7 +198,10 @@ fn errors_of_booleans_and_missing_fields_have_an_offset() {
     }
     let empty = doc! {}.to_vec().expect("BSON");
     let error = deserialize_from_slice::<Boolean>(&empty).expect_err("no field");
-    assert_eq!(error.to_string(), "byte 0: missing field `a`");
+    assert_eq!(
+        error.to_string(),
+        "missing field `a`, which is neither an Option nor has #[serde(default)]"
+    );
 }
 
 #[test]

@@ -426,7 +426,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "{what} is {actual}, but the limit is {limit}")
             }
             Self::GridFs(kind) => write!(f, "GridFS: {kind}"),
-            Self::Shutdown => f.write_str("the client is closed"),
+            Self::Shutdown => f.write_str("the client was shut down; create another one"),
             Self::MissingResumeToken => {
                 f.write_str("cannot provide resume functionality when the resume token is missing")
             }

@@ -191,6 +191,22 @@ impl Labels {
     }
 }
 
+/// Writes what an error's text says of its labels: nothing, or for example
+/// ` (labels: RetryableWriteError)`.
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        f.write_str(" (labels:")?;
+        for (number, label) in self.iter().enumerate() {
+            let separator = if number == 0 { " " } else { ", " };
+            write!(f, "{separator}{label}")?;
+        }
+        f.write_str(")")
+    }
+}
+
 impl FromIterator<Label> for Labels {
     fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Self {
         Self(labels.into_iter().collect())

@@ -414,7 +414,7 @@ impl fmt::Display for Error {
         if let Some(server) = &self.fields.server {
             write!(Escaping(f), " (server {server})")?;
         }
-        Ok(())
+        write!(f, "{}", self.labels())
     }
 }
 

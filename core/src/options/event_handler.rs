@@ -32,6 +32,23 @@ impl<T> EventHandler<T> {
     }
 }
 
+/// Returns a handler that sends each event into the channel. If the channel is full, the event is
+/// dropped, so that a slow receiver does not hold up others.
+#[cfg(feature = "tokio-channels")]
+impl<T: Send + 'static> From<tokio::sync::mpsc::Sender<T>> for EventHandler<T> {
+    fn from(sender: tokio::sync::mpsc::Sender<T>) -> Self {
+        Self::callback(move |event| drop(sender.try_send(event)))
+    }
+}
+
+/// Returns a handler that sends each event into the channel, whose length has no limit.
+#[cfg(feature = "tokio-channels")]
+impl<T: Send + 'static> From<tokio::sync::mpsc::UnboundedSender<T>> for EventHandler<T> {
+    fn from(sender: tokio::sync::mpsc::UnboundedSender<T>) -> Self {
+        Self::callback(move |event| drop(sender.send(event)))
+    }
+}
+
 impl<T> Clone for EventHandler<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())

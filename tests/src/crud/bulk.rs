@@ -46,7 +46,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
 }
 
 fn namespace(collection: &str) -> Namespace {
-    Namespace::new(DATABASE, collection).expect("names")
+    Namespace::new(DATABASE, collection)
 }
 
 fn insert(collection: &str, id: i32) -> WriteModel {

@@ -250,7 +250,7 @@ async fn each_command_is_retryable_by_its_own_statements<R: Runtime + Default>(b
 async fn mistakes_are_found_before_anything_is_sent<R: Runtime + Default>(b: &Bench<R>) {
     let items = b.empty::<Document>("bulk_mistakes").await;
     b.watch().await.clear();
-    let other = Namespace::new(DATABASE, "elsewhere").expect("names");
+    let other = Namespace::new(DATABASE, "elsewhere");
     let elsewhere = InsertOneModel::builder().namespace(other).build();
     let no_operators = UpdateOneModel::builder().update(doc! { "a": 1 }).build();
     let operators = ReplaceOneModel::builder()

@@ -13,6 +13,7 @@ mod parts;
 mod planted;
 mod rules;
 mod source;
+mod surface;
 mod syntax;
 mod words;
 

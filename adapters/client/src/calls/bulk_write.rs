@@ -56,7 +56,7 @@ impl<'a, R: Runtime> BulkWrite<'a, R> {
     /// use onionskin::options::InsertOneModel;
     ///
     /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// let people = Namespace::new("app", "people")?;
+    /// let people = Namespace::new("app", "people");
     /// let insert = InsertOneModel::builder().namespace(people).document(doc! { "name": "Ada" });
     /// let result = client.bulk_write([insert.build()]).verbose_results().await?;
     /// for (index, insert) in &result.insert_results {

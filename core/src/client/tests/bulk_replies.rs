@@ -23,7 +23,7 @@ const URI: &str = "mongodb://a/?replicaSet=rs";
 /// Returns a program that inserts three documents.
 fn bulk_write(is_ordered: bool) -> Runner<BulkWrite<Verbose>> {
     let model = |id: i32| {
-        let namespace = Namespace::new("d", "c").expect("names");
+        let namespace = Namespace::new("d", "c");
         let model = InsertOneModel::builder().namespace(namespace);
         WriteModel::from(model.document(doc! { "_id": id }).build())
     };
@@ -230,7 +230,7 @@ fn results_that_were_read_before_a_get_more_fails_are_kept() {
 fn large_operations_are_sent_apart_unless_their_namespaces_have_other_places() {
     let noise = "x".repeat(50_000);
     let model = |id: i32, collection: &str| {
-        let namespace = Namespace::new("d", collection).expect("names");
+        let namespace = Namespace::new("d", collection);
         let model = InsertOneModel::builder().namespace(namespace);
         model.document(doc! { "noise": &noise, "_id": id }).build()
     };

@@ -1,6 +1,6 @@
 //! The `aggregate` command.
 
-use super::{AggregateOptions, Defaults, SharedNamespace, check_name};
+use super::{AggregateOptions, Defaults, SharedNamespace, check_database_name};
 use crate::{
     error::Error,
     operation::{Command, CommandKind, CursorSettings},
@@ -40,7 +40,7 @@ pub fn aggregate_database(
     options: &AggregateOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
-    check_name("database", database)?;
+    check_database_name(database)?;
     let (mut command, writes) = begin(database.clone(), pipeline);
     command.body().i32("aggregate", 1);
     finish(&mut command, writes, pipeline, options, defaults)?;

@@ -115,7 +115,7 @@ impl InsertMany {
         defaults: Arc<Defaults>,
     ) -> Result<Self, Error> {
         if documents.is_empty() {
-            return Err(Error::argument("there is no document to insert"));
+            return Err(Error::argument("there is no document to insert; give one"));
         }
         Ok(Self {
             namespace,

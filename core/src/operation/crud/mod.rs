@@ -95,8 +95,8 @@ impl SharedNamespace {
 
     /// Fails like [`new`](Self::new).
     pub fn check(&self) -> Result<(), Error> {
-        check_name("database", &self.database)?;
-        check_name("collection", &self.collection)
+        check_database_name(&self.database)?;
+        check_collection_name(&self.collection)
     }
 
     /// Returns the name of the database.
@@ -131,9 +131,23 @@ impl std::fmt::Display for SharedNamespace {
     }
 }
 
-/// Fails if `name` is empty or contains a zero byte. `what` is the kind of name that the error
-/// message shows, such as "database".
-pub fn check_name(what: &str, name: &str) -> Result<(), Error> {
+/// Fails if the name of a database is empty, or if it contains a zero byte or a dot. In a full name
+/// such as `a.b.c`, the first dot ends the name of the database.
+pub fn check_database_name(name: &str) -> Result<(), Error> {
+    check_name("database", name)?;
+    if name.contains('.') {
+        let message = format!("the name of a database contains no dots: {name:?}");
+        return Err(Error::argument(message));
+    }
+    Ok(())
+}
+
+/// Fails if the name of a collection is empty or contains a zero byte.
+pub(crate) fn check_collection_name(name: &str) -> Result<(), Error> {
+    check_name("collection", name)
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if name.is_empty() {
         return Err(Error::argument(format!("the name of a {what} is empty")));
     }

@@ -7,17 +7,16 @@ use std::{fmt, str::FromStr};
 
 /// The names of a database and of one of its collections.
 ///
-/// The functions that create a namespace check the names. The serde form is the text `db.coll`. The
-/// fields can be changed later; a call with names that no server accepts fails.
+/// The serde form is the text `db.coll`. A call with names that no server accepts fails.
 ///
 /// ```
 /// use onionskin_core::operation::crud::Namespace;
 ///
-/// let people = Namespace::new("app", "people")?;
+/// let people = Namespace::new("app", "people");
 /// assert_eq!(people.to_string(), "app.people");
 /// let nested: Namespace = "app.people.old".parse()?;
 /// assert_eq!((nested.db.as_str(), nested.coll.as_str()), ("app", "people.old"));
-/// assert!(Namespace::new("app", "").is_err());
+/// assert!("app.".parse::<Namespace>().is_err());
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,13 +29,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Returns the namespace of a database and a collection. Fails if a name is empty or contains a
-    /// zero byte, which no server accepts.
-    pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Result<Self, Error> {
+    /// Returns the namespace of a database and a collection.
+    pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
         let (db, coll) = (db.into(), coll.into());
-        super::check_name("database", &db)?;
-        super::check_name("collection", &coll)?;
-        Ok(Self { db, coll })
+        Self { db, coll }
     }
 }
 
@@ -59,11 +55,13 @@ impl FromStr for Namespace {
     type Err = Error;
 
     /// Parses the name of the database, a point, and the name of the collection, which can contain
-    /// further points.
+    /// further points. Fails if a name is empty or contains a zero byte, which no server accepts.
     fn from_str(text: &str) -> Result<Self, Error> {
         let missing = || Error::argument("a namespace is `database.collection`");
         let (db, coll) = text.split_once('.').ok_or_else(missing)?;
-        Self::new(db, coll)
+        super::check_database_name(db)?;
+        super::check_collection_name(coll)?;
+        Ok(Self::new(db, coll))
     }
 }
 
@@ -86,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_namespace_can_be_stored_as_a_text() {
-        let nested = Namespace::new("app", "people.old").expect("a namespace");
+        let nested = Namespace::new("app", "people.old");
         let json = serde_json::to_string(&nested).expect("a text");
         assert_eq!(json, "\"app.people.old\"");
         assert_eq!(serde_json::from_str::<Namespace>(&json).ok(), Some(nested));

@@ -3,8 +3,8 @@
 use super::{
     CreateCollectionOptions, CreateIndexOptions, Defaults, DropCollectionOptions,
     DropDatabaseOptions, DropIndexOptions, IndexOptions, ListCollectionsOptions,
-    ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, SharedNamespace, check_name,
-    stored, write_seconds,
+    ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, SharedNamespace,
+    check_database_name, stored, write_seconds,
 };
 use crate::{
     error::Error,
@@ -237,7 +237,7 @@ pub fn drop_database(
     options: &DropDatabaseOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
-    check_name("database", database)?;
+    check_database_name(database)?;
     let mut command = Command::new("dropDatabase", database.clone(), CommandKind::Write);
     let mut body = command.body();
     body.i32("dropDatabase", 1);
@@ -264,7 +264,7 @@ pub fn list_collections(
     options: &ListCollectionsOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
-    check_name("database", database)?;
+    check_database_name(database)?;
     let kind = CommandKind::Read;
     let mut command = Command::new("listCollections", database.clone(), kind);
     let mut body = command.body();

@@ -1,6 +1,8 @@
 //! The `aggregate` with `$changeStream`, which opens a change stream.
 
-use super::{ChangeStreamOptions, CursorType, Defaults, ResumeToken, SharedNamespace, check_name};
+use super::{
+    ChangeStreamOptions, CursorType, Defaults, ResumeToken, SharedNamespace, check_database_name,
+};
 use crate::{
     bson::{DocumentWriter, decode_document},
     error::Error,
@@ -121,7 +123,7 @@ impl Watch {
                 body.str("aggregate", &namespace.collection);
             }
             Target::Database(database) => {
-                check_name("database", database)?;
+                check_database_name(database)?;
                 body.i32("aggregate", 1);
             }
             Target::Deployment => {

@@ -217,12 +217,16 @@ fn begin_statements(name: &'static str, namespace: &SharedNamespace, multi: bool
     command
 }
 
+/// The message for a replacement that begins with an operator.
+pub(super) const REPLACEMENT_WITH_OPERATORS: &str =
+    "a replacement has no operators such as $set; methods for updates take them";
+
 /// Fails if a replacement begins with an update operator.
 pub(crate) fn check_replacement(replacement: &RawDocument) -> Result<(), Error> {
     match replacement.iter().next() {
-        Some(Ok((key, _))) if key.as_str().starts_with('$') => Err(Error::argument(
-            "a replacement is a document, not update operators",
-        )),
+        Some(Ok((key, _))) if key.as_str().starts_with('$') => {
+            Err(Error::argument(REPLACEMENT_WITH_OPERATORS))
+        }
         Some(Err(error)) => Err(ErrorKind::Bson(BsonError {
             message: error.to_string(),
             path: String::new(),

@@ -299,7 +299,7 @@ fn models() -> [WriteModel; 6] {
 }
 
 fn models_of_a_client() -> [WriteModel; 4] {
-    let place = |name: &str| Namespace::new("app", name).expect("a name");
+    let place = |name: &str| Namespace::new("app", name);
     let id = || doc! { "_id": 31 };
     let insert = InsertOneModel::builder().namespace(place("things"));
     let update = UpdateOneModel::builder().namespace(place("things"));

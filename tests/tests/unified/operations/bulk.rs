@@ -56,7 +56,7 @@ fn models(operations: &[Document], of: Option<Namespace>) -> Result<Vec<WriteMod
             (Some(namespace), None) => namespace.clone(),
             (None, Some(Bson::String(text))) => {
                 let (database, name) = text.split_once('.').ok_or("a namespace without a dot")?;
-                Namespace::new(database, name).map_err(|error| error.to_string())?
+                Namespace::new(database, name)
             }
             (_, other) => return Err(format!("the namespace is {other:?}")),
         };

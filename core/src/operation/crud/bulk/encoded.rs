@@ -1,7 +1,7 @@
 //! The operations of a client's bulk write as the command `bulkWrite` has them.
 
 use super::{
-    super::{Namespace, check_name, encode_insert},
+    super::{Namespace, check_collection_name, check_database_name, encode_insert},
     models::{InsertOneModel, Kind, OPERATION, WriteModel},
 };
 use crate::{bson::DocumentWriter, error::Error, operation::Operations, wire::MAX_MESSAGE_BYTES};
@@ -103,8 +103,8 @@ impl EncodedModels {
         if let Some(&place) = self.places.get(namespace) {
             return Ok(place);
         }
-        check_name("database", &namespace.db)?;
-        check_name("collection", &namespace.coll)?;
+        check_database_name(&namespace.db)?;
+        check_collection_name(&namespace.coll)?;
         let place = u32::try_from(self.operations.namespaces.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::new();
         let mut writer = DocumentWriter::begin(&mut bytes);

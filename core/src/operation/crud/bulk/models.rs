@@ -1,6 +1,6 @@
 //! The operations of bulk writes (Bulk Write Specification, *Write Models*).
 
-use super::super::{Namespace, UpdateModifications};
+use super::super::{Namespace, UpdateModifications, write::REPLACEMENT_WITH_OPERATORS};
 use crate::{bson::DocumentWriter, error::Error, options::OptionValue};
 use bson::{Array, Bson, Document};
 
@@ -209,7 +209,7 @@ models! {
     /// use bson::doc;
     /// use onionskin_core::operation::crud::{DeleteOneModel, Namespace};
     ///
-    /// let people = Namespace::new("app", "people")?;
+    /// let people = Namespace::new("app", "people");
     /// let delete = DeleteOneModel::builder()
     ///     .namespace(people)
     ///     .filter(doc! { "name": "Ada" })
@@ -231,7 +231,7 @@ models! {
     /// use bson::doc;
     /// use onionskin_core::operation::crud::{DeleteManyModel, Namespace};
     ///
-    /// let log = Namespace::new("app", "log")?;
+    /// let log = Namespace::new("app", "log");
     /// let delete = DeleteManyModel::builder().namespace(log).filter(doc! { "old": true }).build();
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
@@ -330,8 +330,7 @@ impl ReplaceOneModel {
     pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
         let first = self.replacement.keys().next();
         if first.is_some_and(|key| key.starts_with('$')) {
-            let message = "a replacement is a document, not update operators";
-            return Err(Error::argument(message));
+            return Err(Error::argument(REPLACEMENT_WITH_OPERATORS));
         }
         writer
             .subtree(form.filter, &self.filter)?

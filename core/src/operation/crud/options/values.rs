@@ -150,7 +150,7 @@ impl UpdateModifications {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let message = match self {
             Self::Document(document) if document.is_empty() => {
-                "an update without operators changes nothing"
+                "an update needs an operator, such as $set; this one is empty"
             }
             Self::Document(document)
                 if document
@@ -161,11 +161,11 @@ impl UpdateModifications {
                 return Ok(());
             }
             Self::Document(_) => {
-                "an update consists of operators such as $set; a document without them would \
-                 replace the stored one"
+                "an update consists of operators such as $set; to replace the stored document, call \
+                 the method for replacements"
             }
             Self::Pipeline(stages) if stages.is_empty() => {
-                "a pipeline without stages changes nothing"
+                "an update by a pipeline needs a stage, such as $set; this one is empty"
             }
             Self::Pipeline(_) => return Ok(()),
         };

@@ -153,11 +153,7 @@ pub(super) async fn command_events(uri: &str) -> Result<()> {
 pub(super) async fn event_channels(uri: &str) -> Result<()> {
     let (to, mut from) = tokio::sync::mpsc::channel::<CommandEvent>(100);
     let mut options = ClientOptions::parse(uri).await?;
-    #[cfg(feature = "official")]
-    let handler = to.into();
-    #[cfg(feature = "ours")]
-    let handler = EventHandler::callback(move |event| drop(to.try_send(event)));
-    options.command_event_handler = Some(handler);
+    options.command_event_handler = Some(to.into());
     let client = Client::with_options(options)?;
     client
         .database("admin")
