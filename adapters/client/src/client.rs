@@ -175,8 +175,8 @@ impl<R: Runtime> Client<R> {
         Self::builder(R::default(), options).build()
     }
 
-    /// Appends a library that wraps the driver to the client metadata, after those that were added
-    /// before ([HELLO-47]).
+    /// Appends a library that wraps the driver to the client metadata. Libraries that were added
+    /// before stay in front of it ([HELLO-47]).
     ///
     /// The change applies to connections that are created later. Nothing is sent on open
     /// connections, and no connection is opened or closed ([HELLO-48]). A driver info with the same

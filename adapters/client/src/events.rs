@@ -47,8 +47,8 @@ pub const MAX_QUEUED_EVENTS: usize = 10_000;
 /// that wait for listeners. A single event can exceed it. Not configurable.
 pub const MAX_QUEUED_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The maximum time for which a new socket waits until listeners were called for earlier events
-/// ([EVT-18]). Not configurable.
+/// The maximum time for which a new socket waits for listeners. Not configurable. Listeners are
+/// called for earlier events before a socket is created ([EVT-18]).
 ///
 /// [EVT-18]: onionskin_core::requirements::monitoring_events#EVT-18
 pub const MAX_EVENT_DELAY: Duration = Duration::from_millis(10);

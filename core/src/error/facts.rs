@@ -97,8 +97,8 @@ impl Error {
     }
 
     /// True for the kinds [`ErrorKind::ConnectionPoolCleared`], which is the `PoolClearedError` of
-    /// the specifications ([CMAP-142]), and [`ErrorKind::Interrupted`] ([CMAP-97]). A retry is safe
-    /// if the operation itself can be repeated safely.
+    /// the specifications, and [`ErrorKind::Interrupted`]. A retry is safe if the operation itself
+    /// can be repeated safely ([CMAP-142], [CMAP-97]).
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
     /// [CMAP-97]: crate::requirements::pool#CMAP-97

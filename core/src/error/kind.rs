@@ -248,7 +248,7 @@ pub enum ErrorKind {
     },
     /// A server supports no wire version that this driver supports.
     IncompatibleServer {
-        /// The server, its wire version and the supported versions, in the words of the
+        /// The server, its wire version and the supported versions. The text is that of the
         /// specification ([SDAM-60]).
         ///
         /// [SDAM-60]: crate::requirements::discovery#SDAM-60
@@ -268,14 +268,15 @@ pub enum ErrorKind {
         /// there was no clear, another message.
         message: String,
     },
-    /// The pool was closed ([CMAP-141]).
+    /// The pool was closed. A closed pool gives no connections ([CMAP-141]).
     ///
     /// [CMAP-141]: crate::requirements::pool#CMAP-141
     PoolClosed {
         /// The message that the specification defines.
         message: String,
     },
-    /// No connection became available within the time limit of the wait queue ([CMAP-143]).
+    /// No connection of the pool became available in time. The operation reached the time limit of
+    /// the wait queue ([CMAP-143]).
     ///
     /// [CMAP-143]: crate::requirements::pool#CMAP-143
     WaitQueueTimeout {

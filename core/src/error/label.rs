@@ -30,12 +30,13 @@ pub const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamError";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Label {
-    /// The write can be sent again with the same transaction number ([RW-13]).
+    /// The write can be sent again. The next attempt has the same transaction number ([RW-13]).
     ///
     /// [RW-13]: crate::requirements::retries#RW-13
     RetryableWriteError,
-    /// Together with [`SystemOverloadedError`](Self::SystemOverloadedError): the command can be
-    /// retried, also if it is neither a retryable read nor a retryable write ([BP-1]).
+    /// The command can be retried if the error also has the label
+    /// [`SystemOverloadedError`](Self::SystemOverloadedError). This holds even for a command that
+    /// is neither a retryable read nor a retryable write ([BP-1]).
     ///
     /// [BP-1]: crate::requirements::retries#BP-1
     RetryableError,
@@ -44,7 +45,8 @@ pub enum Label {
     ///
     /// [CMAP-44]: crate::requirements::pool#CMAP-44
     SystemOverloadedError,
-    /// The failed attempt wrote nothing ([RW-26]).
+    /// The failed attempt wrote nothing. If an earlier attempt may have written, the operation
+    /// fails with the error of that one ([RW-26]).
     ///
     /// [RW-26]: crate::requirements::retries#RW-26
     NoWritesPerformed,

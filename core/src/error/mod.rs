@@ -186,8 +186,8 @@ impl Error {
         self
     }
 
-    /// Returns this error with the address of the server where it occurred ([RR-20]). A server that
-    /// was set before is kept.
+    /// Returns this error with the address of the server where it occurred. A server that was set
+    /// before is kept ([RR-20]).
     ///
     /// [RR-20]: crate::requirements::retries#RR-20
     #[must_use]
@@ -311,9 +311,9 @@ impl Error {
         self.fields.server.as_ref()
     }
 
-    /// Returns the documents that an `insert_many` had inserted when it failed with this error
-    /// ([RW-29]). `None` for every other operation. `None` also if the call was refused before a
-    /// command was made, for example because a document could not be encoded.
+    /// Returns the documents that an `insert_many` had inserted when it failed with this error.
+    /// `None` for every other operation. `None` also if the call was refused before a command was
+    /// made, for example because a document could not be encoded ([RW-29]).
     ///
     /// [RW-29]: crate::requirements::retries#RW-29
     #[must_use]
@@ -367,9 +367,9 @@ impl Error {
     }
 
     /// Returns the base of the backoff that an overloaded server chose: the field `baseBackoffMS`
-    /// of its reply ([BP-6]). `None` if the field is absent or not positive, and for every kind
-    /// other than [`ErrorKind::Command`], [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and
-    /// [`ErrorKind::Authentication`].
+    /// of its reply. `None` if the field is absent or not positive, and for every kind other than
+    /// [`ErrorKind::Command`], [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and
+    /// [`ErrorKind::Authentication`] ([BP-6]).
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
     #[must_use]

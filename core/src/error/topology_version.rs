@@ -7,8 +7,8 @@ use bson::{RawDocument, oid::ObjectId};
 /// bytes.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// The process that sent a reply, and the number of its state changes so far: the field
-/// `topologyVersion` ([SDAM-55]).
+/// The process that sent a reply, and the number of its state changes so far. Servers send both in
+/// the field `topologyVersion` ([SDAM-55]).
 ///
 /// [SDAM-55]: crate::requirements::discovery#SDAM-55
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub enum Monitoring {
     #[default]
     Background,
     /// Single-threaded: the client checks servers only as a part of operations, one server after
-    /// the other ([MON-24]). One pass over all servers is called a scan.
+    /// the other. One pass over all servers is called a scan ([MON-24]).
     ///
     /// [MON-24]: crate::requirements::monitoring#MON-24
     Scanning,
@@ -84,7 +84,7 @@ impl Compressor {
         }
     }
 
-    /// Returns the number of the compressor in messages ([COMP-15]).
+    /// Returns the number of the compressor. Compressed messages contain this number ([COMP-15]).
     ///
     /// [COMP-15]: crate::requirements::compression#COMP-15
     #[must_use]

@@ -255,8 +255,8 @@ impl WriteConcern {
         self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
     }
 
-    /// Fails if `w: 0` and `journal: true` are combined ([URI-23]), or if `w` is larger than any
-    /// replica set could be.
+    /// Fails if `w: 0` and `journal: true` are combined. Fails as well if `w` is larger than any
+    /// replica set could be ([URI-23]).
     ///
     /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn validate(&self) -> Result<(), Error> {

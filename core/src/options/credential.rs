@@ -4,8 +4,8 @@ use super::{CredentialProvider, OidcFlow, Secret, fields, parsed};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt};
 
-/// The hosts to which a client with a human OIDC flow may connect, if the credential has no list of
-/// its own ([AUTH-107]).
+/// The hosts to which a client with a human OIDC flow may connect by default. The credential can
+/// have a list of its own ([AUTH-107]).
 ///
 /// [AUTH-107]: crate::requirements::authentication#AUTH-107
 pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
@@ -19,7 +19,8 @@ pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
     "::1",
 ];
 
-/// An authentication mechanism ([AUTH-44] to [AUTH-50]).
+/// An authentication mechanism. Each mechanism has rules for the fields of the credential
+/// ([AUTH-44] to [AUTH-50]).
 ///
 /// [AUTH-44]: crate::requirements::authentication#AUTH-44
 /// [AUTH-50]: crate::requirements::authentication#AUTH-50
@@ -109,8 +110,8 @@ impl fmt::Display for AuthMechanism {
 }
 
 fields! {
-    /// The user name, password, mechanism and other data with which a client authenticates
-    /// ([AUTH-1]). `Debug` shows only the source and the mechanism.
+    /// The user name, password, mechanism and other data with which a client authenticates. `Debug`
+    /// shows only the source and the mechanism ([AUTH-1]).
     ///
     /// ```
     /// use onionskin_core::options::{AuthMechanism, Credential};
@@ -145,8 +146,8 @@ fields! {
         #[serde(skip)]
         provider: CredentialProvider,
         /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
-        /// `ALLOWED_HOSTS` ([AUTH-108]). A name that begins with `*.` allows all subdomains.
-        /// Default: [`DEFAULT_ALLOWED_HOSTS`]. An error with any other mechanism or flow.
+        /// `ALLOWED_HOSTS`. A name that begins with `*.` allows all subdomains. Default:
+        /// [`DEFAULT_ALLOWED_HOSTS`]. An error with any other mechanism or flow ([AUTH-108]).
         ///
         /// [AUTH-108]: crate::requirements::authentication#AUTH-108
         allowed_hosts: Vec<String>,
@@ -214,8 +215,8 @@ impl Credential {
             .build()
     }
 
-    /// Returns the authentication database: the field `source`, or its default for the mechanism
-    /// ([AUTH-133]).
+    /// Returns the authentication database: the field `source`, or its default. The default depends
+    /// on the mechanism ([AUTH-133]).
     ///
     /// [AUTH-133]: crate::requirements::authentication#AUTH-133
     #[must_use]
@@ -231,7 +232,7 @@ impl Credential {
         self.source.as_deref().unwrap_or(default)
     }
 
-    /// Returns the mechanism property with this name, without regard to letter case ([AUTH-10]).
+    /// Returns the mechanism property with this name. Letter case does not count ([AUTH-10]).
     ///
     /// [AUTH-10]: crate::requirements::authentication#AUTH-10
     #[must_use]

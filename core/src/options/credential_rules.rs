@@ -106,8 +106,8 @@ pub(crate) fn check_texts<'a>(
 }
 
 impl Credential {
-    /// Checks that the credential has all fields that its mechanism requires, and none that it
-    /// refuses ([AUTH-4]).
+    /// Checks that the credential fits its mechanism. The credential must have all fields that the
+    /// mechanism requires, and none that the mechanism refuses ([AUTH-4]).
     ///
     /// ```
     /// use onionskin_core::options::{Credential, AuthMechanism};

@@ -2,15 +2,15 @@
 
 use crate::error::{Error, Result};
 
-/// The separator between the driver's name, version or platform and those of wrapping libraries
-/// ([HELLO-44]).
+/// The separator of texts in the client metadata. The texts of the driver and of the libraries that
+/// wrap it are joined with the separator ([HELLO-44]).
 ///
 /// [HELLO-44]: crate::requirements::handshake#HELLO-44
 pub const SEPARATOR: char = '|';
 
-/// A library that wraps the driver and appears in the client metadata ([HELLO-43]).
+/// A library that wraps the driver and appears in the client metadata.
 ///
-/// An empty version or platform counts as unset ([HELLO-46]).
+/// An empty version or platform counts as unset ([HELLO-43], [HELLO-46]).
 ///
 /// ```
 /// use onionskin_core::options::{ClientOptions, DriverInfo};
@@ -44,8 +44,8 @@ impl DriverInfo {
         }
     }
 
-    /// Checks that the name is not empty and that no field contains the separator, with which one
-    /// library would look like two ([HELLO-45]).
+    /// Checks that the name is not empty and that no field contains the separator. With the
+    /// separator in a field, one library would look like two ([HELLO-45]).
     ///
     /// [HELLO-45]: crate::requirements::handshake#HELLO-45
     pub fn validate(&self) -> Result<()> {
@@ -63,8 +63,8 @@ impl DriverInfo {
         Ok(())
     }
 
-    /// True if this library and `other` give the same metadata ([HELLO-46]). Unlike in `==`, an
-    /// empty text equals `None`.
+    /// True if this library and `other` give the same metadata. Unlike in `==`, an empty text
+    /// equals `None` ([HELLO-46]).
     ///
     /// [HELLO-46]: crate::requirements::handshake#HELLO-46
     #[must_use]

@@ -3,12 +3,12 @@
 use super::Secret;
 use std::{fmt, sync::Arc};
 
-/// A Kerberos library, with which a client authenticates by `GSSAPI` ([AUTH-42]).
+/// A Kerberos library, with which a client authenticates by `GSSAPI`.
 ///
 /// The core decides about names, messages and their order. The library finds credentials, gets
 /// tickets and makes tokens. With the Cargo feature `gssapi` of the runtime crates, clients use the
 /// GSSAPI library of the system. An application can use another implementation, by
-/// [`ClientOptions::set_kerberos`](super::ClientOptions::set_kerberos).
+/// [`ClientOptions::set_kerberos`](super::ClientOptions::set_kerberos) ([AUTH-42]).
 ///
 /// All functions may block. The client calls them on threads that may block, several at once. At
 /// most [`MAX_KERBEROS_STEPS`](crate::client::MAX_KERBEROS_STEPS) calls of one client run at a
@@ -17,9 +17,9 @@ use std::{fmt, sync::Arc};
 ///
 /// [AUTH-42]: crate::requirements::authentication#AUTH-42
 pub trait Kerberos: Send + Sync {
-    /// Returns the canonical name of a host ([AUTH-71]). The client makes the name lower-case, and
-    /// uses `host` itself if the name is empty or an error is returned ([AUTH-72]). Fails if the
-    /// host has no address.
+    /// Returns the canonical name of a host. The client makes the name lower-case, and uses `host`
+    /// itself if the name is empty or an error is returned. Fails if the host has no address
+    /// ([AUTH-71], [AUTH-72]).
     ///
     /// [AUTH-71]: crate::requirements::authentication#AUTH-71
     /// [AUTH-72]: crate::requirements::authentication#AUTH-72
@@ -51,8 +51,8 @@ pub trait SecurityContext: Send {
     fn wrap(&mut self, content: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// The lookup that makes the name of a host canonical: the mechanism property
-/// `CANONICALIZE_HOST_NAME` ([AUTH-69]).
+/// The lookup that makes the name of a host canonical. The mechanism property
+/// `CANONICALIZE_HOST_NAME` chooses the lookup ([AUTH-69]).
 ///
 /// [AUTH-69]: crate::requirements::authentication#AUTH-69
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

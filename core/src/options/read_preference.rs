@@ -5,8 +5,8 @@ use crate::{description::Tags, error::Error, time::whole_seconds};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, time::Duration};
 
-/// The mode of a read preference: which types of members may serve a read ([SEL-12]). A member is
-/// eligible if the tag sets and the maximum staleness permit its use.
+/// The mode of a read preference: which types of members may serve a read. A member is eligible if
+/// the tag sets and the maximum staleness permit its use ([SEL-12]).
 ///
 /// [SEL-12]: crate::requirements::server_selection#SEL-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,8 +53,8 @@ impl ReadMode {
     }
 }
 
-/// A read preference: a mode with tag sets, a maximum staleness and a choice about hedged reads
-/// ([SEL-11], [STALE-1]). The default is mode primary without a maximum staleness ([STALE-2]).
+/// A read preference: a mode with tag sets, a maximum staleness and a choice about hedged reads.
+/// The default is mode primary without a maximum staleness ([SEL-11], [STALE-1], [STALE-2]).
 ///
 /// ```
 /// use onionskin_core::options::{ReadMode, ReadPreference, ReadPreferenceOptions};
@@ -75,7 +75,7 @@ impl ReadMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ReadPreference {
-    /// [`ReadMode::Primary`], which takes no options ([SEL-14]).
+    /// [`ReadMode::Primary`]. This mode takes no options ([SEL-14]).
     ///
     /// [SEL-14]: crate::requirements::server_selection#SEL-14
     #[default]

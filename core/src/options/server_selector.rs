@@ -7,13 +7,13 @@ use std::{fmt, sync::Arc};
 /// The callback: removes the servers that the application does not accept.
 type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 
-/// A callback that removes unwanted servers during server selection ([SEL-10]).
+/// A callback that removes unwanted servers during server selection.
 ///
 /// The callback runs in each server selection that finds suitable servers, and gets the list of
 /// these servers. Then the driver applies the latency window and selects one of the servers that
 /// are left. Servers that the callback adds are ignored. If no server is left, the operation waits,
 /// as if no server suited. Before a retry, servers that the retry avoids are not in the list. If no
-/// server is left then, the callback runs again with all of them.
+/// server is left then, the callback runs again with all of them ([SEL-10]).
 ///
 /// The callback runs in the task of the operation and delays only that operation. The callback may
 /// call the client. If the callback panics, the operation fails.

@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The option is unknown and was ignored ([CS-23]).
+    /// The option is unknown. The client ignores the option ([CS-23]).
     ///
     /// [CS-23]: crate::requirements::connection_strings#CS-23
     Unknown {
@@ -28,7 +28,7 @@ pub enum Warning {
         /// The name of the option that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// The value is unusable, and all or a part of it was ignored ([CS-32]).
+    /// The value is unusable. All or a part of the value was ignored ([CS-32]).
     ///
     /// [CS-32]: crate::requirements::connection_strings#CS-32
     Ignored {
@@ -45,8 +45,8 @@ pub enum Warning {
         /// The name of the option.
         option: &'static str,
     },
-    /// The option has a newer name ([CS-34]). If the newer name occurs too, the older one was
-    /// ignored ([CS-35]).
+    /// The option has a newer name. If the newer name occurs too, the older one was ignored
+    /// ([CS-34], [CS-35]).
     ///
     /// [CS-34]: crate::requirements::connection_strings#CS-34
     /// [CS-35]: crate::requirements::connection_strings#CS-35
@@ -56,7 +56,7 @@ pub enum Warning {
         /// The new name.
         instead: &'static str,
     },
-    /// The boolean was written in an older spelling, such as `yes` ([CS-28]).
+    /// The boolean was written in an older spelling. An example is `yes` ([CS-28]).
     ///
     /// [CS-28]: crate::requirements::connection_strings#CS-28
     LegacyBoolean {

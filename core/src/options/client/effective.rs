@@ -174,7 +174,7 @@ impl ClientOptions {
         self.tls.as_ref().and_then(super::Tls::options)
     }
 
-    /// Returns the pool options that differ from their defaults, as the event of a pool's creation
+    /// Returns the pool options that differ from their defaults. The event of a pool's creation
     /// reports them ([CMAP-113]).
     ///
     /// [CMAP-113]: crate::requirements::pool#CMAP-113

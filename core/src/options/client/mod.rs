@@ -19,13 +19,13 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The default of [`ClientOptions::heartbeat_freq`] with monitors in the background: 10
+/// The default of [`ClientOptions::heartbeat_freq`] with monitors in the background. The time is 10
 /// seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::heartbeat_freq`] for a client that checks servers on
-/// demand, by scans: 60 seconds ([SDAM-31]).
+/// The default of [`ClientOptions::heartbeat_freq`] for a client that checks servers on demand, by
+/// scans. The time is 60 seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
@@ -35,7 +35,8 @@ pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 ///
 /// [SDAM-9]: crate::requirements::discovery#SDAM-9
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// The default of [`ClientOptions::local_threshold`]: 15 milliseconds ([SEL-3]).
+/// The default of [`ClientOptions::local_threshold`]. The latency window is 15 milliseconds wide
+/// ([SEL-3]).
 ///
 /// [SEL-3]: crate::requirements::server_selection#SEL-3
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
@@ -43,11 +44,12 @@ pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
 pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default of [`ClientOptions::connect_timeout`]: 10 seconds.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::max_pool_size`]: 100 connections ([CMAP-8]).
+/// The default of [`ClientOptions::max_pool_size`]. A pool has at most 100 connections ([CMAP-8]).
 ///
 /// [CMAP-8]: crate::requirements::pool#CMAP-8
 pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// The default of [`ClientOptions::max_connecting`]: 2 connections ([CMAP-11]).
+/// The default of [`ClientOptions::max_connecting`]. A pool establishes at most 2 connections at
+/// once ([CMAP-11]).
 ///
 /// [CMAP-11]: crate::requirements::pool#CMAP-11
 pub const DEFAULT_MAX_CONNECTING: u32 = 2;
@@ -55,7 +57,7 @@ pub const DEFAULT_MAX_CONNECTING: u32 = 2;
 pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
 /// The default of [`ClientOptions::srv_service_name`]: `mongodb`.
 pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
-/// The maximum length of [`ClientOptions::app_name`], in bytes of UTF-8 ([HELLO-33]).
+/// The maximum length of [`ClientOptions::app_name`]. The length is in bytes of UTF-8 ([HELLO-33]).
 ///
 /// [HELLO-33]: crate::requirements::handshake#HELLO-33
 pub const MAX_APP_NAME_BYTES: usize = 128;
@@ -136,13 +138,13 @@ fields! {
         /// `directConnection`. With `true`, the client uses only the one host, of any server type,
         /// and discovers no others. Default: `false`.
         direct_connection: bool,
-        /// A library that wraps the driver, for the client metadata ([HELLO-43]). Connection
-        /// strings cannot set it. Default: none.
+        /// A library that wraps the driver, for the client metadata. Connection strings cannot set
+        /// it. Default: none ([HELLO-43]).
         ///
         /// [HELLO-43]: crate::requirements::handshake#HELLO-43
         driver_info: DriverInfo,
         /// `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded server
-        /// if another server suits the operation ([BP-9]). Default: `false`.
+        /// if another server suits the operation. Default: `false` ([BP-9]).
         ///
         /// On a sharded cluster, retries avoid the mongos that failed even without this option
         /// ([RR-14]). On a replica set this option may move reads from the primary to secondaries,
@@ -229,8 +231,8 @@ fields! {
         /// `replicaSet`, the name of the replica set to which all servers must belong. It must not
         /// be empty. Default: none.
         repl_set_name: String,
-        /// `retryReads`: whether a read is retried after an error that may be temporary ([RR-1]).
-        /// Default: `true`.
+        /// `retryReads`: whether a read is retried after an error that may be temporary. Default:
+        /// `true` ([RR-1]).
         ///
         /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
         /// retried. Commands of `Database::run_command` and later batches of a cursor are not,
@@ -248,7 +250,7 @@ fields! {
         /// [RR-18]: crate::requirements::retries#RR-18
         retry_reads: bool,
         /// `retryWrites`: whether a write is retried after an error that may be temporary, if the
-        /// write cannot take effect twice ([RW-1]). Default: `true`.
+        /// write cannot take effect twice. Default: `true` ([RW-1]).
         ///
         /// Inserts are retried, and updates and deletes of one document. This holds for replica
         /// sets, sharded clusters and load balancers. On a standalone server a write is retried
@@ -320,9 +322,9 @@ fields! {
         /// [SOCKS-21]: crate::requirements::proxies#SOCKS-21
         socks5_proxy: Socks5Proxy,
         /// `srvAllowedHostsSuffix`, the domain under which the hosts of SRV records must lie, in
-        /// place of the domain of [`srv_host`](ClientOptions::srv_host) ([DNS-42]). A domain of at
-        /// least two labels, with or without a dot in front, or one for private use such as
-        /// `localhost` ([DNS-43]).
+        /// place of the domain of [`srv_host`](ClientOptions::srv_host). A domain of at least two
+        /// labels, with or without a dot in front, or one for private use such as `localhost`
+        /// ([DNS-42], [DNS-43]).
         ///
         /// The check protects against forged SRV records: a client sends its credentials to each
         /// host that passes. So choose the narrowest domain that contains all servers. A domain in
@@ -375,11 +377,11 @@ fields! {
         zlib_compression_level: i32,
     }
     also {
-        /// The seeds, the servers to which the client connects first ([SDAM-19]). A few members of
-        /// a replica set are enough, because discovery finds the others. The client connects to
-        /// every seed, so a list of hundreds of members costs many connections and finds no more
-        /// servers ([SDAM-121]). If the list is empty, the records of [`srv_host`](Self::srv_host)
-        /// name the seeds; without that host, `localhost:27017` is the seed. Default: empty.
+        /// The seeds, the servers to which the client connects first. A few members of a replica
+        /// set are enough, because discovery finds the others. The client connects to every seed,
+        /// so a list of hundreds of members costs many connections and finds no more servers. If
+        /// the list is empty, the records of [`srv_host`](Self::srv_host) name the seeds; without
+        /// that host, `localhost:27017` is the seed. Default: empty ([SDAM-19], [SDAM-121]).
         ///
         /// [SDAM-19]: crate::requirements::discovery#SDAM-19
         /// [SDAM-121]: crate::requirements::discovery#SDAM-121

@@ -61,8 +61,8 @@ impl fmt::Debug for AwsCredentials {
 }
 
 /// A callback that provides AWS credentials, for example those of an AWS SDK: the mechanism
-/// property `AWS_CREDENTIAL_PROVIDER` ([AUTH-101]). With a provider, the driver looks for
-/// credentials nowhere else.
+/// property `AWS_CREDENTIAL_PROVIDER`. With a provider, the driver looks for credentials nowhere
+/// else ([AUTH-101]).
 ///
 /// ```
 /// use onionskin_core::options::{

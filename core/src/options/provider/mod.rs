@@ -27,11 +27,11 @@ pub use password::{Login, PasswordProvider, PasswordRequest};
 pub enum CredentialProvider {
     /// Provides the user name and the password for SCRAM or `PLAIN`.
     Password(PasswordProvider),
-    /// Provides AWS credentials for `MONGODB-AWS` ([AUTH-101]).
+    /// Provides AWS credentials. The mechanism is `MONGODB-AWS` ([AUTH-101]).
     ///
     /// [AUTH-101]: crate::requirements::authentication#AUTH-101
     Aws(AwsCredentialProvider),
-    /// Provides tokens for `MONGODB-OIDC` ([AUTH-106]).
+    /// Provides tokens. The mechanism is `MONGODB-OIDC` ([AUTH-106]).
     ///
     /// [AUTH-106]: crate::requirements::authentication#AUTH-106
     Oidc(OidcCallback),

@@ -4,8 +4,8 @@ use super::callback::{Callback, CallbackError, ProviderCall, Supplied};
 use crate::options::Secret;
 use std::{fmt, future::Future, time::Duration};
 
-/// The version of the callback's interface, which is passed to each call ([AUTH-116]). The number
-/// grows with each change of the interface.
+/// The version of the callback's interface, which is passed to each call. The number grows with
+/// each change of the interface ([AUTH-116]).
 ///
 /// [AUTH-116]: crate::requirements::authentication#AUTH-116
 pub const OIDC_CALLBACK_VERSION: u32 = 1;
@@ -26,7 +26,7 @@ pub enum OidcFlow {
 pub struct IdpInfo {
     /// The URL of the authentication server.
     pub issuer: String,
-    /// The id of this client at the authentication server; `None` if the server does not name one
+    /// The id of this client at the authentication server. `None` if the server does not name one
     /// ([AUTH-122]).
     ///
     /// [AUTH-122]: crate::requirements::authentication#AUTH-122
@@ -129,8 +129,8 @@ impl fmt::Debug for OidcTokens {
     }
 }
 
-/// A callback that provides OpenID Connect tokens: the mechanism properties `OIDC_CALLBACK` and
-/// `OIDC_HUMAN_CALLBACK` ([AUTH-106], [AUTH-114]).
+/// A callback that provides OpenID Connect tokens. In the specification, callbacks are the
+/// mechanism properties `OIDC_CALLBACK` and `OIDC_HUMAN_CALLBACK` ([AUTH-106], [AUTH-114]).
 ///
 /// The client caches the newest access token and calls the callback only if a server refuses that
 /// token or there is none. Calls follow each other after at least 100 ms ([AUTH-126]).
