@@ -1,13 +1,14 @@
 //! Handles of collections.
 
 mod bulk_write;
+mod find_and_modify;
 mod indexes;
 mod search_indexes;
 
 use crate::{
     Aggregate, Client, CountDocuments, Database, Delete, Distinct, DropCollection,
-    EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
-    InsertMany, InsertOne, RenameCollection, Replace, Runtime, Update,
+    EstimatedDocumentCount, Find, FindOne, InsertMany, InsertOne, RenameCollection, Replace,
+    Runtime, Update,
     options::{
         CollectionOptions, ReadConcern, SelectionCriteria, UpdateModifications, WriteConcern,
     },
@@ -341,73 +342,6 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// ```
     pub fn delete_many(&self, filter: Document) -> Delete<'_, R, T> {
         Delete::new(self, filter, true)
-    }
-
-    /// Deletes the first document that matches `filter` and returns it. Returns `None` if none
-    /// matches, and always if the write concern of the collection is `w: 0`.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
-    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
-    /// let next = jobs.find_one_and_delete(doc! {}).sort(doc! { "priority": -1 }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, R, T>
-    where
-        T: DeserializeOwned,
-    {
-        FindOneAndDelete::new(self, filter)
-    }
-
-    /// Replaces the first document that matches `filter`, and returns the document before or after
-    /// it. Returns `None` if none matches, and always if the write concern of the collection is
-    /// `w: 0`.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
-    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
-    /// let replacement = doc! { "state": "done" };
-    /// let before = jobs.find_one_and_replace(doc! { "_id": 1 }, replacement).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn find_one_and_replace(
-        &self,
-        filter: Document,
-        replacement: impl Borrow<T>,
-    ) -> FindOneAndReplace<'_, R, T>
-    where
-        T: Serialize + DeserializeOwned,
-    {
-        FindOneAndReplace::new(self, filter, encode_replacement(replacement.borrow()))
-    }
-
-    /// Changes the first document that matches `filter`, and returns it before or after the change.
-    /// Returns `None` if none matches, and always if the write concern of the collection is `w: 0`.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
-    /// use onionskin::options::ReturnDocument;
-    ///
-    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
-    /// let take = doc! { "$set": { "state": "taken" } };
-    /// let job = jobs
-    ///     .find_one_and_update(doc! { "state": "new" }, take)
-    ///     .return_document(ReturnDocument::After)
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn find_one_and_update(
-        &self,
-        filter: Document,
-        update: impl Into<UpdateModifications>,
-    ) -> FindOneAndUpdate<'_, R, T>
-    where
-        T: DeserializeOwned,
-    {
-        FindOneAndUpdate::new(self, filter, update.into())
     }
 
     /// Counts the documents that match `filter`. The result is exact.
