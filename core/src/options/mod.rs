@@ -13,6 +13,7 @@ mod kerberos;
 mod names;
 mod provider;
 mod proxy;
+mod read_mode;
 mod read_preference;
 mod secret;
 mod selection_criteria;
@@ -53,9 +54,9 @@ pub use provider::{
     PasswordProvider, PasswordRequest, ProviderCall, Supplied,
 };
 pub use proxy::{Socks5Proxy, Socks5ProxyBuilder};
+pub use read_mode::ReadMode;
 pub use read_preference::{
-    HedgedReadOptions, ReadMode, ReadPreference, ReadPreferenceOptions,
-    ReadPreferenceOptionsBuilder,
+    HedgedReadOptions, ReadPreference, ReadPreferenceOptions, ReadPreferenceOptionsBuilder,
 };
 pub(crate) use secret::REDACTED;
 pub use secret::Secret;

@@ -2,22 +2,23 @@
 
 pub(crate) mod check;
 mod effective;
+mod private;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 use super::{
-    Compressor, Credential, DriverInfo, EventHandler, Kerberos, KerberosLibrary, Monitoring,
-    ReadConcern, SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy,
-    Tls, TlsOptions, Warning, WriteConcern, fields,
+    Compressor, Credential, DriverInfo, EventHandler, KerberosLibrary, Monitoring, ReadConcern,
+    SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy, Tls,
+    TlsOptions, Warning, WriteConcern, fields,
 };
 use crate::{
     address::ServerAddress,
     error::Error,
     event::handlers::{cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// The default of [`ClientOptions::heartbeat_freq`] with monitors in the background. The time is 10
 /// seconds ([SDAM-31]).
@@ -431,47 +432,5 @@ impl ClientOptionsBuilder {
     pub fn hosts(mut self, hosts: impl Into<Vec<ServerAddress>>) -> Self {
         self.0.hosts = hosts.into();
         self
-    }
-}
-
-impl ClientOptions {
-    /// Returns the Kerberos library of the mechanism `GSSAPI`, which connection strings cannot set.
-    /// A client with this mechanism is not created without a library. Default: none. Clients of the
-    /// runtime crates set the GSSAPI library of the system if their Cargo feature `gssapi` is
-    /// enabled and no other library is set.
-    #[must_use]
-    pub fn kerberos(&self) -> Option<&Arc<dyn Kerberos>> {
-        self.kerberos.as_ref().map(|library| &library.0)
-    }
-
-    /// Sets [`kerberos`](Self::kerberos).
-    pub fn set_kerberos(&mut self, kerberos: Option<Arc<dyn Kerberos>>) -> &mut Self {
-        self.kerberos = kerberos.map(KerberosLibrary);
-        self
-    }
-
-    /// Makes the client check servers on demand ([`Monitoring::Scanning`]). The clients of
-    /// `onionskin-blocking` do. If the options were [parsed](Self::parse) for background
-    /// monitoring, `serverSelectionTryOnce` takes effect now, and the warning about it is removed.
-    pub fn scan_on_demand(&mut self) {
-        self.monitoring = Monitoring::Scanning;
-        if let Some(once) = self.unused_try_once.take() {
-            self.server_selection_try_once.get_or_insert(once);
-            let is_of_it = |key: &str| key == "serverSelectionTryOnce";
-            self.warnings
-                .retain(|found| !matches!(found, Warning::Unknown { key, .. } if is_of_it(key)));
-        }
-    }
-
-    /// Returns the warnings about the connection string from which [`parse`](Self::parse) read the
-    /// options, and about the TXT record if it was looked up. Default: none.
-    #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    /// Adds warnings to those that the options keep.
-    pub(crate) fn add_warnings(&mut self, warnings: impl IntoIterator<Item = Warning>) {
-        self.warnings.extend(warnings);
     }
 }
