@@ -1,5 +1,6 @@
 //! The options of calls, each declared as one row of a table.
 
+mod handles;
 mod reads;
 mod schema;
 mod schema_values;
@@ -8,15 +9,17 @@ mod streams;
 mod values;
 mod writes;
 
+pub use handles::{
+    CollectionOptions, CollectionOptionsBuilder, DatabaseOptions, DatabaseOptionsBuilder,
+};
 pub use reads::{
     AggregateOptions, AggregateOptionsBuilder, CountOptions, CountOptionsBuilder, DistinctOptions,
     DistinctOptionsBuilder, EstimatedDocumentCountOptions, EstimatedDocumentCountOptionsBuilder,
     FindOneOptions, FindOneOptionsBuilder, FindOptions, FindOptionsBuilder,
 };
 pub use schema::{
-    CollectionOptions, CollectionOptionsBuilder, CreateCollectionOptions,
-    CreateCollectionOptionsBuilder, CreateIndexOptions, CreateIndexOptionsBuilder, DatabaseOptions,
-    DatabaseOptionsBuilder, DropCollectionOptions, DropCollectionOptionsBuilder,
+    CreateCollectionOptions, CreateCollectionOptionsBuilder, CreateIndexOptions,
+    CreateIndexOptionsBuilder, DropCollectionOptions, DropCollectionOptionsBuilder,
     DropDatabaseOptions, DropDatabaseOptionsBuilder, DropIndexOptions, DropIndexOptionsBuilder,
     IndexOptions, IndexOptionsBuilder, ListCollectionsOptions, ListCollectionsOptionsBuilder,
     ListDatabasesOptions, ListDatabasesOptionsBuilder, ListIndexesOptions,
