@@ -1,7 +1,12 @@
 //! Server descriptions and topology descriptions.
 
+mod getters;
+mod types;
+
+pub use types::{ServerType, TopologyType};
+
 use crate::{
-    address::{Address, ServerAddress},
+    address::Address,
     error::{Error, TopologyVersion, cause_text},
     time::{Instant, WallTime},
 };
@@ -10,136 +15,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// The tags of a server in the configuration of its replica set.
 pub type Tags = BTreeMap<String, String>;
-
-/// The type of a server ([SDAM-12]).
-///
-/// [SDAM-12]: crate::requirements::discovery#SDAM-12
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ServerType {
-    /// A mongod that is not a member of a replica set.
-    Standalone,
-    /// A router of a sharded cluster.
-    Mongos,
-    /// An `Unknown` server that a replica set member named as primary. Only a client that checks
-    /// servers on demand uses this type, to check the server before other `Unknown` servers. Server
-    /// selection treats the type as `Unknown`.
-    PossiblePrimary,
-    /// The primary of a replica set.
-    RsPrimary,
-    /// A secondary of a replica set.
-    RsSecondary,
-    /// An arbiter of a replica set, which votes and holds no data.
-    RsArbiter,
-    /// A member of a replica set that is hidden, or that is neither primary, secondary nor arbiter,
-    /// for example while it starts or recovers. Server selection in a replica set does not choose
-    /// it.
-    RsOther,
-    /// A member of a replica set that is not initiated yet.
-    RsGhost,
-    /// A load balancer in front of a deployment.
-    LoadBalancer,
-    /// A server whose state is not known, for example because it was not checked yet or because its
-    /// last check failed.
-    #[default]
-    Unknown,
-}
-
-impl ServerType {
-    /// True for the types that hold data or give access to servers that do ([SDAM-13], [LB-20]).
-    ///
-    /// [SDAM-13]: crate::requirements::discovery#SDAM-13
-    /// [LB-20]: crate::requirements::load_balancers#LB-20
-    #[must_use]
-    pub const fn is_data_bearing(self) -> bool {
-        matches!(
-            self,
-            Self::Standalone
-                | Self::Mongos
-                | Self::RsPrimary
-                | Self::RsSecondary
-                | Self::LoadBalancer
-        )
-    }
-
-    /// True unless the type is `Unknown` or `PossiblePrimary`.
-    #[must_use]
-    pub const fn is_available(self) -> bool {
-        !matches!(self, Self::Unknown | Self::PossiblePrimary)
-    }
-
-    /// Returns the name of the type in the specifications.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Standalone => "Standalone",
-            Self::Mongos => "Mongos",
-            Self::PossiblePrimary => "PossiblePrimary",
-            Self::RsPrimary => "RSPrimary",
-            Self::RsSecondary => "RSSecondary",
-            Self::RsArbiter => "RSArbiter",
-            Self::RsOther => "RSOther",
-            Self::RsGhost => "RSGhost",
-            Self::LoadBalancer => "LoadBalancer",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-impl fmt::Display for ServerType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The type of a topology ([SDAM-11]).
-///
-/// [SDAM-11]: crate::requirements::discovery#SDAM-11
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TopologyType {
-    /// One server: a direct connection, or a standalone.
-    Single,
-    /// A replica set without a known primary.
-    ReplicaSetNoPrimary,
-    /// A replica set with a known primary.
-    ReplicaSetWithPrimary,
-    /// One or more mongos.
-    Sharded,
-    /// A load balancer in front of services.
-    LoadBalanced,
-    /// A deployment that is not discovered yet, or the topology of a closed client.
-    #[default]
-    Unknown,
-}
-
-impl TopologyType {
-    /// Returns the name of the type in the specifications.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Single => "Single",
-            Self::ReplicaSetNoPrimary => "ReplicaSetNoPrimary",
-            Self::ReplicaSetWithPrimary => "ReplicaSetWithPrimary",
-            Self::Sharded => "Sharded",
-            Self::LoadBalanced => "LoadBalanced",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// True for a replica set, with or without a known primary.
-    #[must_use]
-    pub const fn is_replica_set(self) -> bool {
-        matches!(
-            self,
-            Self::ReplicaSetNoPrimary | Self::ReplicaSetWithPrimary
-        )
-    }
-}
-
-impl fmt::Display for TopologyType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The id of a topology in events and logs ([EVT-8]). A client derives it from its seed.
 ///
@@ -243,65 +118,6 @@ pub struct ServerDescription {
     pub topology_version: Option<TopologyVersion>,
     /// True if the server is mongocryptd.
     pub is_cryptd: bool,
-}
-
-/// The parts of a description that the official driver gives as methods.
-impl ServerDescription {
-    /// Returns the address to which the client connects.
-    #[must_use]
-    pub fn address(&self) -> ServerAddress {
-        (&self.address).into()
-    }
-
-    /// Returns the type of the server.
-    #[must_use]
-    pub const fn server_type(&self) -> ServerType {
-        self.server_type
-    }
-
-    /// Returns the error because of which the server became `Unknown`.
-    #[must_use]
-    pub const fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-
-    /// Returns the weighted moving average of the round trip time; `None` if it is not known.
-    #[must_use]
-    pub const fn average_round_trip_time(&self) -> Option<Duration> {
-        self.round_trip_time
-    }
-
-    /// Returns the oldest wire version that the server supports; `None` for an `Unknown` server.
-    #[must_use]
-    pub fn min_wire_version(&self) -> Option<i32> {
-        (self.server_type != ServerType::Unknown).then_some(self.min_wire_version)
-    }
-
-    /// Returns the newest wire version that the server supports; `None` for an `Unknown` server.
-    #[must_use]
-    pub fn max_wire_version(&self) -> Option<i32> {
-        (self.server_type != ServerType::Unknown).then_some(self.max_wire_version)
-    }
-
-    /// Returns the name of the server's replica set.
-    #[must_use]
-    pub fn replica_set_name(&self) -> Option<&str> {
-        self.set_name.as_deref()
-    }
-
-    /// Returns the version of the configuration of the replica set; `None` also if it does not fit
-    /// into 32 bits.
-    #[must_use]
-    pub fn replica_set_version(&self) -> Option<i32> {
-        self.set_version
-            .and_then(|version| i32::try_from(version).ok())
-    }
-
-    /// Returns the tags of the member; `None` for an `Unknown` server.
-    #[must_use]
-    pub fn tags(&self) -> Option<&Tags> {
-        (self.server_type != ServerType::Unknown).then_some(&self.tags)
-    }
 }
 
 impl ServerDescription {
