@@ -42,12 +42,27 @@ pub struct CommandError {
 
 impl CommandError {
     /// Returns the error code of the server; `None` if it sent none.
+    ///
+    /// ```
+    /// use onionskin_core::error::CommandError;
+    ///
+    /// assert_eq!(CommandError::default().code(), None);
+    /// ```
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         (self.code != 0).then_some(self.code)
     }
 
     /// Reads an error reply. The server may omit any of the fields.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::CommandError;
+    ///
+    /// let reply = rawdoc! { "ok": 0, "code": 59, "codeName": "CommandNotFound" };
+    /// let error = CommandError::from_reply(&reply);
+    /// assert_eq!((error.code(), &*error.code_name), (Some(59), "CommandNotFound"));
+    /// ```
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
         let keys = [

@@ -40,6 +40,14 @@ impl Error {
 
     /// Returns the value of an error that [`custom`](Self::custom) made; `None` for other errors,
     /// and if the value has another type.
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// let error = Error::custom("out of stock");
+    /// assert_eq!(error.get_custom::<&str>(), Some(&"out of stock"));
+    /// assert_eq!(Error::argument("no documents").get_custom::<&str>(), None);
+    /// ```
     #[must_use]
     pub fn get_custom<T: Any>(&self) -> Option<&T> {
         match self.kind() {

@@ -61,6 +61,17 @@ impl Error {
     /// True if the operation found no suitable server: for [`ErrorKind::ServerSelection`], and for
     /// a timeout in the server selection for a retry ([`Wait::Selection`]). The last attempt of the
     /// operation sent nothing.
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// fn advice(error: &Error) -> &'static str {
+    ///     match error.is_server_selection() {
+    ///         true => "check the addresses and the network",
+    ///         false => "see the message of the error",
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn is_server_selection(&self) -> bool {
         matches!(
@@ -76,6 +87,15 @@ impl Error {
     /// Returns how long the operation waited for a suitable server before it failed with
     /// [`ErrorKind::ServerSelection`]. `None` for every other kind, and if waiting could not help,
     /// for example because the server of a cursor is no longer in the topology.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// let message = "no primary".to_owned();
+    /// let error = Error::new(ErrorKind::ServerSelection { message, cause: None });
+    /// // The operation has not waited.
+    /// assert_eq!(error.waited(), None);
+    /// ```
     #[must_use]
     pub fn waited(&self) -> Option<Duration> {
         self.fields.waited
@@ -84,6 +104,16 @@ impl Error {
     /// Returns the namespace of the document that could not be decoded: the names of its database
     /// and its collection, with a point between them. The server gives the name. `None` for every
     /// other error, and if the namespace is not known.
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// fn report(error: &Error) {
+    ///     if let Some(namespace) = error.namespace() {
+    ///         eprintln!("a document of {namespace} has another form than expected");
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.fields.namespace.as_deref()
@@ -91,6 +121,20 @@ impl Error {
 
     /// True if a write failed because of a unique index: one of the server's errors has the code
     /// 11000 or an old code with the same meaning.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Result};
+    ///
+    /// /// Returns false if the user existed before.
+    /// fn is_new(inserted: Result<()>) -> Result<bool> {
+    ///     match inserted {
+    ///         Ok(()) => Ok(true),
+    ///         Err(error) if error.is_duplicate_key() => Ok(false),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// # assert_eq!(is_new(Ok(())), Ok(true));
+    /// ```
     #[must_use]
     pub fn is_duplicate_key(&self) -> bool {
         DUPLICATE_KEY.iter().any(|&code| self.has_code(code))
@@ -99,6 +143,14 @@ impl Error {
     /// True for the kinds [`ErrorKind::ConnectionPoolCleared`], which is the `PoolClearedError` of
     /// the specifications, and [`ErrorKind::Interrupted`]. A retry is safe if the operation itself
     /// can be repeated safely ([CMAP-142], [CMAP-97]).
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// let message = "the pool is paused".to_owned();
+    /// let error = Error::new(ErrorKind::ConnectionPoolCleared { message });
+    /// assert!(error.is_pool_cleared() && error.is_network());
+    /// ```
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
     /// [CMAP-97]: crate::requirements::pool#CMAP-97
@@ -114,6 +166,13 @@ impl Error {
     /// with the command. So a failed server selection counts if the operation
     /// [waited](Self::waited) for a server, and a bulk write or the abort of an upload if a
     /// deadline ended it early.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Wait};
+    ///
+    /// let error = Error::timeout(Wait::Connect, "db1.example.net did not answer");
+    /// assert!(error.is_timeout());
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         let error = self.innermost();

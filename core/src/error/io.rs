@@ -17,6 +17,13 @@ pub struct IoError {
 
 impl IoError {
     /// Creates the failure with this text.
+    ///
+    /// ```
+    /// use onionskin_core::error::{IoError, NetworkFault};
+    ///
+    /// let error = IoError::new(NetworkFault::Refused, "connection refused");
+    /// assert_eq!(error.to_string(), "connection refused");
+    /// ```
     #[must_use]
     pub fn new(fault: NetworkFault, message: impl Into<String>) -> Self {
         Self {
@@ -28,6 +35,14 @@ impl IoError {
 
     /// Returns the kind of the standard library that is closest to the fault. For an error that was
     /// made of an `std::io::Error`, returns its kind.
+    ///
+    /// ```
+    /// use onionskin_core::error::{IoError, NetworkFault};
+    /// use std::io::ErrorKind;
+    ///
+    /// let error = IoError::new(NetworkFault::Refused, "connection refused");
+    /// assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    /// ```
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.converted.unwrap_or(match self.fault {
@@ -81,6 +96,13 @@ pub struct BsonError {
 
 impl BsonError {
     /// Creates the failure with this reason and this path.
+    ///
+    /// ```
+    /// use onionskin_core::error::BsonError;
+    ///
+    /// let error = BsonError::new("expected a number", "address.zip");
+    /// assert_eq!(error.path, "address.zip");
+    /// ```
     #[must_use]
     pub fn new(message: impl Into<String>, path: impl Into<String>) -> Self {
         let (message, path) = (message.into(), path.into());

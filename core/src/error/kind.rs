@@ -161,6 +161,13 @@ impl Wait {
     /// True for [`Connect`](Self::Connect), [`Handshake`](Self::Handshake), [`Queue`](Self::Queue)
     /// and [`Exchange`](Self::Exchange): the client waits for the network, or for its turn to use
     /// it.
+    ///
+    /// ```
+    /// use onionskin_core::error::Wait;
+    ///
+    /// assert!(Wait::Exchange.is_network());
+    /// assert!(!Wait::Selection.is_network());
+    /// ```
     #[must_use]
     pub const fn is_network(self) -> bool {
         match self {
@@ -327,6 +334,12 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the party that has to change something before the operation can succeed.
+    ///
+    /// ```
+    /// use onionskin_core::error::{ErrorKind, Responsible};
+    ///
+    /// assert_eq!(ErrorKind::Shutdown.responsible(), Responsible::Caller);
+    /// ```
     #[must_use]
     pub const fn responsible(&self) -> Responsible {
         match self {

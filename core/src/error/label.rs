@@ -62,6 +62,13 @@ pub enum Label {
 
 impl Label {
     /// Returns the label with this name.
+    ///
+    /// ```
+    /// use onionskin_core::error::Label;
+    ///
+    /// let label = Label::from_name("RetryableWriteError");
+    /// assert_eq!(label, Label::RetryableWriteError);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -77,6 +84,12 @@ impl Label {
     }
 
     /// Returns the name of the label in replies.
+    ///
+    /// ```
+    /// use onionskin_core::error::Label;
+    ///
+    /// assert_eq!(Label::NoWritesPerformed.name(), "NoWritesPerformed");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -119,6 +132,14 @@ impl Labels {
     /// Returns the labels in the field `errorLabels` of a reply, as
     /// [`from_array`](Self::from_array) reads them. Returns an empty set if the field is absent or
     /// not an array.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::{Label, Labels};
+    ///
+    /// let labels = Labels::from_reply(&rawdoc! { "ok": 0, "errorLabels": ["RetryableError"] });
+    /// assert!(labels.contains(Label::RetryableError));
+    /// ```
     #[must_use]
     pub fn from_reply(reply: &bson::RawDocument) -> Self {
         let [names] = pick(reply, ["errorLabels"]);
@@ -131,6 +152,15 @@ impl Labels {
     /// Returns the labels among the first 16 elements of an array. Elements other than strings,
     /// strings of more than 256 bytes, and those with characters that cannot be printed, are
     /// ignored.
+    ///
+    /// ```
+    /// use bson::rawbson;
+    /// use onionskin_core::error::Labels;
+    ///
+    /// let names = rawbson!(["RetryableError", 7]);
+    /// let labels = names.as_array().map(|names| Labels::from_array(names));
+    /// assert_eq!(labels.unwrap_or_default().iter().count(), 1);
+    /// ```
     #[must_use]
     pub fn from_array(names: &bson::RawArray) -> Self {
         let names = names.into_iter().flatten().take(MAX_LABELS);
@@ -149,11 +179,27 @@ impl Labels {
     }
 
     /// Adds `label`, if the set does not contain `label` yet.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Label, Labels};
+    ///
+    /// let mut labels = Labels::default();
+    /// labels.insert(Label::NoWritesPerformed);
+    /// assert!(labels.contains("NoWritesPerformed"));
+    /// ```
     pub fn insert(&mut self, label: Label) {
         self.0.insert(label);
     }
 
     /// Adds all labels of `other`.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Label, Labels};
+    ///
+    /// let mut labels = Labels::default();
+    /// labels.extend(&[Label::RetryableError, Label::SystemOverloadedError].into_iter().collect());
+    /// assert_eq!(labels.iter().count(), 2);
+    /// ```
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().cloned());
     }
@@ -182,12 +228,27 @@ impl Labels {
     }
 
     /// True if the set has no labels.
+    ///
+    /// ```
+    /// use onionskin_core::error::Labels;
+    ///
+    /// assert!(Labels::default().is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns an iterator over the labels, in the order of the variants of [`Label`].
+    ///
+    /// ```
+    /// use onionskin_core::error::{Label, Labels};
+    ///
+    /// let labels: Labels = [Label::RetryableError].into_iter().collect();
+    /// for label in labels.iter() {
+    ///     println!("{label}");
+    /// }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.iter()
     }

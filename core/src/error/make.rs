@@ -9,6 +9,13 @@ use std::{sync::Arc, time::Duration};
 
 impl Error {
     /// Creates an error of this kind, without labels and without a server.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// let error = Error::new(ErrorKind::Shutdown);
+    /// assert_eq!(error.to_string(), "the client is closed");
+    /// ```
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
         Self {
@@ -18,12 +25,26 @@ impl Error {
     }
 
     /// Creates a network error other than a timeout.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, NetworkFault};
+    ///
+    /// let error = Error::network(NetworkFault::Closed, "connection closed");
+    /// assert!(error.is_network());
+    /// ```
     #[must_use]
     pub fn network(fault: NetworkFault, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Io(IoError::new(fault, message)))
     }
 
     /// Creates an error for bytes of a peer that violate the protocol.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Responsible};
+    ///
+    /// let error = Error::protocol("the reply has no field ok");
+    /// assert_eq!(error.kind().responsible(), Responsible::Peer);
+    /// ```
     #[must_use]
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidResponse {
@@ -32,6 +53,14 @@ impl Error {
     }
 
     /// Creates an error for the value of an option that cannot be used.
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// let error = Error::invalid_option("maxPoolSize", "it is less than minPoolSize");
+    /// let text = "invalid option maxPoolSize: it is less than minPoolSize";
+    /// assert_eq!(error.to_string(), text);
+    /// ```
     #[must_use]
     pub fn invalid_option(option: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument {
@@ -41,6 +70,13 @@ impl Error {
     }
 
     /// Creates an error for an argument that cannot be used.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Responsible};
+    ///
+    /// let error = Error::argument("the list of documents is empty");
+    /// assert_eq!(error.kind().responsible(), Responsible::Caller);
+    /// ```
     #[must_use]
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument {
@@ -50,6 +86,13 @@ impl Error {
     }
 
     /// Creates an error for a call that the state of a transaction does not allow.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// let error = Error::transaction("no transaction started");
+    /// assert!(matches!(*error.kind, ErrorKind::Transaction { .. }));
+    /// ```
     #[must_use]
     pub fn transaction(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Transaction {
@@ -58,12 +101,26 @@ impl Error {
     }
 
     /// Creates an error of GridFS.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, GridFsErrorKind};
+    ///
+    /// let error = Error::gridfs(GridFsErrorKind::WriteInProgress);
+    /// assert!(error.to_string().starts_with("GridFS: "));
+    /// ```
     #[must_use]
     pub fn gridfs(kind: GridFsErrorKind) -> Self {
         Self::new(ErrorKind::GridFs(kind))
     }
 
     /// Creates an error for an async runtime that cannot run the client.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// let error = Error::runtime("the runtime has ended");
+    /// assert!(matches!(*error.kind, ErrorKind::Runtime { .. }));
+    /// ```
     #[must_use]
     pub fn runtime(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Runtime {
@@ -72,6 +129,13 @@ impl Error {
     }
 
     /// Creates an error for a deadline that passed during `wait`.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Wait};
+    ///
+    /// let error = Error::timeout(Wait::Exchange, "no reply within 2 s");
+    /// assert!(error.is_timeout());
+    /// ```
     #[must_use]
     pub fn timeout(wait: Wait, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Timeout {
@@ -81,6 +145,14 @@ impl Error {
     }
 
     /// Returns this error with `label` added.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Label, NetworkFault};
+    ///
+    /// let error = Error::network(NetworkFault::Reset, "connection reset by peer")
+    ///     .with_label(Label::TransientTransactionError);
+    /// assert!(error.has_label(&Label::TransientTransactionError));
+    /// ```
     #[must_use]
     pub fn with_label(mut self, label: Label) -> Self {
         Arc::make_mut(&mut self.fields).labels.insert(label);
@@ -88,6 +160,15 @@ impl Error {
     }
 
     /// Returns this error with `labels` added.
+    ///
+    /// ```
+    /// use onionskin_core::error::{CommandError, Error, ErrorKind, Labels};
+    ///
+    /// # let reply = bson::rawdoc! { "ok": 0, "errorLabels": ["RetryableWriteError"] };
+    /// let error = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)))
+    ///     .with_labels(&Labels::from_reply(&reply));
+    /// # assert!(error.contains_label("RetryableWriteError"));
+    /// ```
     #[must_use]
     pub fn with_labels(mut self, labels: &Labels) -> Self {
         if !labels.is_empty() {
@@ -99,6 +180,15 @@ impl Error {
     /// Returns this error with the address of the server where it occurred. A server that was set
     /// before is kept ([RR-20]).
     ///
+    /// ```
+    /// use onionskin_core::{address::Address, error::{Error, NetworkFault}};
+    ///
+    /// let server = Address::tcp("db1.example.net", 27017);
+    /// let error = Error::network(NetworkFault::Refused, "connection refused");
+    /// let error = error.with_server(&server);
+    /// assert_eq!(error.server(), Some(&server));
+    /// ```
+    ///
     /// [RR-20]: crate::requirements::retries#RR-20
     #[must_use]
     pub fn with_server(mut self, server: &Address) -> Self {
@@ -109,6 +199,15 @@ impl Error {
     }
 
     /// Returns this error with `cause` as its [source](std::error::Error::source).
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, NetworkFault, Wait};
+    /// use std::error::Error as _;
+    ///
+    /// let cause = Error::network(NetworkFault::Reset, "connection reset by peer");
+    /// let error = Error::timeout(Wait::Transaction, "no commit within 2 s").with_cause(cause);
+    /// assert!(error.source().is_some());
+    /// ```
     #[must_use]
     pub fn with_cause(mut self, cause: Self) -> Self {
         Arc::make_mut(&mut self.fields).cause = Some(cause);
@@ -117,6 +216,16 @@ impl Error {
 
     /// Returns this error with the list of documents that an `insert_many` had inserted when it
     /// failed. If there are any, removes the labels of a command that has written nothing.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, NetworkFault, PartialInsert};
+    ///
+    /// let mut partial = PartialInsert::default();
+    /// partial.inserted_ids.insert(0, "Ada".into());
+    /// let error = Error::network(NetworkFault::Closed, "connection closed");
+    /// let error = error.with_partial_insert(partial);
+    /// assert!(error.partial_insert().is_some());
+    /// ```
     #[must_use]
     pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
         let fields = Arc::make_mut(&mut self.fields);
@@ -168,6 +277,14 @@ impl Error {
 
     /// Returns this error with the namespace of the document that could not be decoded. An empty
     /// namespace changes nothing.
+    ///
+    /// ```
+    /// use onionskin_core::error::{BsonError, Error, ErrorKind};
+    ///
+    /// let kind = ErrorKind::Bson(BsonError::new("expected a number", "born"));
+    /// let error = Error::new(kind).with_namespace("app.people");
+    /// assert_eq!(error.namespace(), Some("app.people"));
+    /// ```
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str) -> Self {
         if !namespace.is_empty() {

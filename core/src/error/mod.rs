@@ -100,24 +100,55 @@ struct ErrorFields {
 
 impl Error {
     /// Returns the kind of this error.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind};
+    ///
+    /// fn is_refused_login(error: &Error) -> bool {
+    ///     matches!(error.kind(), ErrorKind::Authentication { .. })
+    /// }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
 
     /// Returns the labels that the server or the driver gave to this error.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Wait};
+    ///
+    /// let error = Error::timeout(Wait::Exchange, "no reply within 2 s");
+    /// assert!(error.labels().is_empty());
+    /// ```
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.fields.labels
     }
 
     /// True if this error has `label`.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, Label};
+    ///
+    /// fn is_overload(error: &Error) -> bool {
+    ///     error.has_label(&Label::SystemOverloadedError)
+    /// }
+    /// ```
     #[must_use]
     pub fn has_label(&self, label: &Label) -> bool {
         self.fields.labels.contains(label)
     }
 
     /// True if this error, or the error that caused it, has the label with this name.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, TRANSIENT_TRANSACTION_ERROR};
+    ///
+    /// fn can_repeat_transaction(error: &Error) -> bool {
+    ///     error.contains_label(TRANSIENT_TRANSACTION_ERROR)
+    /// }
+    /// ```
     #[must_use]
     pub fn contains_label(&self, label: impl AsRef<str>) -> bool {
         let label = label.as_ref();
@@ -133,6 +164,17 @@ impl Error {
 
     /// Returns the address of the server where this error occurred; `None` if no single server was
     /// involved or if the server is not known.
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// fn report(error: &Error) {
+    ///     match error.server() {
+    ///         Some(server) => eprintln!("look into the log of {server}: {error}"),
+    ///         None => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
         self.fields.server.as_ref()
@@ -141,6 +183,15 @@ impl Error {
     /// Returns the documents that an `insert_many` had inserted when it failed with this error.
     /// `None` for every other operation. `None` also if the call was refused before a command was
     /// made, for example because a document could not be encoded ([RW-29]).
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// fn inserted(error: &Error) -> usize {
+    ///     error.partial_insert().map_or(0, |partial| partial.inserted_ids.len())
+    /// }
+    /// # assert_eq!(inserted(&Error::argument("no documents")), 0);
+    /// ```
     ///
     /// [RW-29]: crate::requirements::retries#RW-29
     #[must_use]
@@ -159,6 +210,15 @@ impl Error {
     /// this method: it examines write concern errors ([SDAM-93]) and ignores write errors
     /// ([SDAM-94]).
     ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::{CommandError, Error, ErrorKind};
+    ///
+    /// let reply = rawdoc! { "ok": 0, "code": 18, "codeName": "AuthenticationFailed" };
+    /// let error = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)));
+    /// assert_eq!(error.code(), Some(18));
+    /// ```
+    ///
     /// [SDAM-93]: crate::requirements::discovery#SDAM-93
     /// [SDAM-94]: crate::requirements::discovery#SDAM-94
     #[must_use]
@@ -175,6 +235,17 @@ impl Error {
     /// Returns all write errors and write concern errors of the replies to a write. The kind
     /// [`ErrorKind::Write`] has only the first of them. `None` for every kind other than
     /// [`ErrorKind::InsertMany`] and [`ErrorKind::Write`].
+    ///
+    /// ```
+    /// use onionskin_core::error::Error;
+    ///
+    /// /// Returns the indexes of the documents that an `insert_many` could not insert.
+    /// fn failed(error: &Error) -> Vec<usize> {
+    ///     let errors = error.write_errors().map(|all| all.errors());
+    ///     errors.unwrap_or_default().iter().map(|error| error.index).collect()
+    /// }
+    /// # assert!(failed(&Error::argument("no documents")).is_empty());
+    /// ```
     #[must_use]
     pub fn write_errors(&self) -> Option<&InsertManyError> {
         match self.kind() {
@@ -185,6 +256,15 @@ impl Error {
 
     /// Returns the whole error reply of the server to a command, as [`CommandError::reply`] has it.
     /// `None` for every kind other than [`ErrorKind::Command`].
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::{CommandError, Error, ErrorKind};
+    ///
+    /// let reply = rawdoc! { "ok": 0, "code": 59, "errmsg": "no such command: 'pong'" };
+    /// let error = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)));
+    /// assert_eq!(error.server_response(), Some(&reply));
+    /// ```
     #[must_use]
     pub fn server_response(&self) -> Option<&RawDocumentBuf> {
         match self.kind() {
@@ -197,6 +277,16 @@ impl Error {
     /// of its reply. `None` if the field is absent or not positive, and for every kind other than
     /// [`ErrorKind::Command`], [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and
     /// [`ErrorKind::Authentication`] ([BP-6]).
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::{CommandError, Error, ErrorKind};
+    /// use std::time::Duration;
+    ///
+    /// let reply = rawdoc! { "ok": 0, "code": 462, "baseBackoffMS": 50 };
+    /// let error = Error::new(ErrorKind::Command(CommandError::from_reply(&reply)));
+    /// assert_eq!(error.base_backoff(), Some(Duration::from_millis(50)));
+    /// ```
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
     #[must_use]

@@ -22,6 +22,16 @@ pub struct TopologyVersion {
 impl TopologyVersion {
     /// Reads the `topologyVersion` field of a reply. Returns `None` if it is absent, malformed or
     /// too large.
+    ///
+    /// ```
+    /// use bson::{oid::ObjectId, rawdoc};
+    /// use onionskin_core::error::TopologyVersion;
+    ///
+    /// let process_id = ObjectId::from_bytes([1; 12]);
+    /// let version = rawdoc! { "processId": process_id, "counter": 6_i64 };
+    /// let version = TopologyVersion::from_reply(&rawdoc! { "topologyVersion": version });
+    /// assert_eq!(version, Some(TopologyVersion { process_id, counter: 6 }));
+    /// ```
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
         let [version] = pick(reply, ["topologyVersion"]);
@@ -29,6 +39,13 @@ impl TopologyVersion {
     }
 
     /// Reads a `topologyVersion` document. Returns `None` if it is malformed or too large.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::TopologyVersion;
+    ///
+    /// assert_eq!(TopologyVersion::from_document(&rawdoc! { "counter": 6_i64 }), None);
+    /// ```
     #[must_use]
     pub fn from_document(version: &RawDocument) -> Option<Self> {
         if version.as_bytes().len() > MAX_VERSION_BYTES {
@@ -43,6 +60,16 @@ impl TopologyVersion {
 
     /// True if `new` is strictly older than `current`: same process, smaller counter. If either is
     /// missing or the processes differ, `new` counts as newer (table A.2.3).
+    ///
+    /// ```
+    /// use bson::oid::ObjectId;
+    /// use onionskin_core::error::TopologyVersion;
+    ///
+    /// let process_id = ObjectId::from_bytes([1; 12]);
+    /// let [old, new] = [5, 6].map(|counter| Some(TopologyVersion { process_id, counter }));
+    /// assert!(TopologyVersion::is_older(old, new));
+    /// assert!(!TopologyVersion::is_older(new, None));
+    /// ```
     #[must_use]
     pub fn is_older(new: Option<Self>, current: Option<Self>) -> bool {
         match (new, current) {

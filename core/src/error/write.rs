@@ -142,6 +142,17 @@ impl InsertManyError {
     /// Fails with a protocol error if a field of these errors is of another type or occurs twice,
     /// if a write error is no document, if there are more than [`MAX_WRITE_ERRORS`], and if `n` is
     /// no count. An error that cannot be read must not become a success.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::error::InsertManyError;
+    ///
+    /// let reply = rawdoc! { "ok": 1, "n": 1, "writeErrors": [{ "index": 1, "code": 11000 }] };
+    /// let error = InsertManyError::from_reply(&reply)?;
+    /// assert_eq!(error.and_then(|error| error.first_code()), Some(11_000));
+    /// assert_eq!(InsertManyError::from_reply(&rawdoc! { "ok": 1, "n": 2 })?, None);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn from_reply(reply: &RawDocument) -> Result<Option<Self>, Error> {
         let (mut errors, mut concern) = (None, None);
         for field in onionskin_bson::fields(reply) {
@@ -177,12 +188,28 @@ impl InsertManyError {
     }
 
     /// Returns the failed statements.
+    ///
+    /// ```
+    /// use onionskin_core::error::InsertManyError;
+    ///
+    /// fn report(all: &InsertManyError) {
+    ///     for error in all.errors() {
+    ///         eprintln!("document {} was not inserted: {}", error.index, error.message);
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn errors(&self) -> &[IndexedWriteError] {
         self.write_errors.as_deref().unwrap_or_default()
     }
 
     /// Returns the code of the first failed statement, or else of the write concern error.
+    ///
+    /// ```
+    /// use onionskin_core::error::InsertManyError;
+    ///
+    /// assert_eq!(InsertManyError::default().first_code(), None);
+    /// ```
     #[must_use]
     pub fn first_code(&self) -> Option<i32> {
         match self.errors().first() {
@@ -251,6 +278,14 @@ impl WriteFailure {
     }
 
     /// Returns the error code of the server; 0 if it sent none.
+    ///
+    /// ```
+    /// use onionskin_core::error::WriteFailure;
+    ///
+    /// fn is_refused_by_validation(failure: &WriteFailure) -> bool {
+    ///     failure.code() == 121
+    /// }
+    /// ```
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {

@@ -41,6 +41,12 @@ impl ServerMonitoringMode {
     pub const ALL: [Self; 3] = [Self::Auto, Self::Stream, Self::Poll];
 
     /// Returns the name of the mode in connection strings.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerMonitoringMode;
+    ///
+    /// assert_eq!(ServerMonitoringMode::Poll.name(), "poll");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,6 +57,13 @@ impl ServerMonitoringMode {
     }
 
     /// Returns the mode with this name; letter case counts.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerMonitoringMode;
+    ///
+    /// let mode = ServerMonitoringMode::from_name("poll");
+    /// assert_eq!(mode, Some(ServerMonitoringMode::Poll));
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
@@ -75,6 +88,13 @@ impl Compressor {
     pub const ALL: [Self; 3] = [Self::Snappy, Self::Zlib, Self::Zstd];
 
     /// Returns the name of the compressor in connection strings and in the handshake.
+    ///
+    /// ```
+    /// use onionskin_core::options::Compressor;
+    ///
+    /// let names = Compressor::ALL.map(Compressor::name).join(",");
+    /// assert_eq!(format!("compressors={names}"), "compressors=snappy,zlib,zstd");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,6 +105,12 @@ impl Compressor {
     }
 
     /// Returns the number of the compressor. Compressed messages contain this number ([COMP-15]).
+    ///
+    /// ```
+    /// use onionskin_core::options::Compressor;
+    ///
+    /// assert_eq!(Compressor::ALL.map(Compressor::id), [1, 2, 3]);
+    /// ```
     ///
     /// [COMP-15]: crate::requirements::compression#COMP-15
     #[must_use]
@@ -99,6 +125,13 @@ impl Compressor {
     /// True if the driver was compiled with the Cargo feature of this compressor, which has its
     /// name. A client does not announce other compressors ([COMP-23]).
     ///
+    /// ```
+    /// use onionskin_core::options::Compressor;
+    ///
+    /// let mut compressors = Compressor::ALL.to_vec();
+    /// compressors.retain(|compressor| compressor.is_available());
+    /// ```
+    ///
     /// [COMP-23]: crate::requirements::compression#COMP-23
     #[must_use]
     pub const fn is_available(self) -> bool {
@@ -110,6 +143,13 @@ impl Compressor {
     }
 
     /// Returns the compressor with this name; letter case counts.
+    ///
+    /// ```
+    /// use onionskin_core::options::Compressor;
+    ///
+    /// assert_eq!(Compressor::from_name("zstd"), Some(Compressor::Zstd));
+    /// assert_eq!(Compressor::from_name("lzma"), None);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
@@ -132,6 +172,12 @@ impl ServerApiVersion {
     pub const ALL: [Self; 1] = [Self::V1];
 
     /// Returns the value that commands carry as `apiVersion`.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerApiVersion;
+    ///
+    /// assert_eq!(ServerApiVersion::V1.name(), "1");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -140,6 +186,12 @@ impl ServerApiVersion {
     }
 
     /// Returns the version with this name.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerApiVersion;
+    ///
+    /// assert_eq!(ServerApiVersion::from_name("1"), Some(ServerApiVersion::V1));
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|v| v.name() == name)
@@ -185,24 +237,54 @@ pub struct ServerApiBuilder(ServerApi);
 
 impl ServerApiBuilder {
     /// Sets the declared version. Default: version 1.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ServerApi, ServerApiVersion};
+    ///
+    /// let api = ServerApi::builder().version(ServerApiVersion::V1).build();
+    /// assert_eq!(api, ServerApi::new(ServerApiVersion::V1));
+    /// ```
     pub const fn version(mut self, version: ServerApiVersion) -> Self {
         self.0.version = version;
         self
     }
 
     /// Sets whether the server must refuse commands outside the version. Default: the server's.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerApi;
+    ///
+    /// let api = ServerApi::builder().strict(true).build();
+    /// assert_eq!(api.strict, Some(true));
+    /// ```
     pub fn strict(mut self, strict: impl Into<Option<bool>>) -> Self {
         self.0.strict = strict.into();
         self
     }
 
     /// Sets whether the server must refuse deprecated commands. Default: the server's.
+    ///
+    /// ```
+    /// use onionskin_core::options::ServerApi;
+    ///
+    /// // For tests, which find uses of deprecated commands in this way.
+    /// let api = ServerApi::builder().deprecation_errors(true).build();
+    /// assert_eq!(api.deprecation_errors, Some(true));
+    /// ```
     pub fn deprecation_errors(mut self, errors: impl Into<Option<bool>>) -> Self {
         self.0.deprecation_errors = errors.into();
         self
     }
 
     /// Returns the declaration.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, ServerApi};
+    ///
+    /// let api = ServerApi::builder().build();
+    /// let options = ClientOptions::builder().server_api(api).build();
+    /// assert_eq!(options.server_api, Some(api));
+    /// ```
     #[must_use]
     pub const fn build(self) -> ServerApi {
         self.0
@@ -211,11 +293,25 @@ impl ServerApiBuilder {
 
 impl ServerApi {
     /// Returns a builder, for version 1 and with the server's defaults for the other fields.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ServerApi, ServerApiVersion};
+    ///
+    /// let api = ServerApi::builder().strict(true).build();
+    /// assert_eq!(api.version, ServerApiVersion::V1);
+    /// ```
     pub const fn builder() -> ServerApiBuilder {
         ServerApiBuilder(Self::new(ServerApiVersion::V1))
     }
 
     /// Returns this version, with the server's defaults for the other fields.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ServerApi, ServerApiVersion};
+    ///
+    /// let api = ServerApi::new(ServerApiVersion::V1);
+    /// assert_eq!(api.strict, None);
+    /// ```
     #[must_use]
     pub const fn new(version: ServerApiVersion) -> Self {
         Self {

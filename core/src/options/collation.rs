@@ -9,11 +9,30 @@ options! { ($)
     /// The rules by which a server compares texts (Collation, *Motivation for Change*).
     ///
     /// ```
-    /// use onionskin_core::options::{Collation, CollationStrength};
+    /// use onionskin_core::options::{
+    ///     Collation, CollationAlternate, CollationCaseFirst, CollationMaxVariable,
+    ///     CollationStrength,
+    /// };
     ///
     /// let without_case =
     ///     Collation::builder().locale("en").strength(CollationStrength::Secondary).build();
     /// assert_eq!(without_case.locale.as_deref(), Some("en"));
+    /// // "item 9" before "item 10", and upper case first.
+    /// let numbered = Collation::builder()
+    ///     .locale("en")
+    ///     .numeric_ordering(true)
+    ///     .case_first(CollationCaseFirst::Upper)
+    ///     .build();
+    /// // "e-mail" like "email", and accents compared from the end.
+    /// let french = Collation::builder()
+    ///     .locale("fr_CA")
+    ///     .alternate(CollationAlternate::Shifted)
+    ///     .max_variable(CollationMaxVariable::Punct)
+    ///     .backwards(true)
+    ///     .normalization(true)
+    ///     .case_level(false)
+    ///     .build();
+    /// # assert_ne!(numbered, french);
     /// ```
     Collation, built by CollationBuilder => {
         /// The ICU locale, for example `en` or `de@collation=phonebook`. The server needs one;

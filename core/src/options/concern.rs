@@ -43,6 +43,12 @@ pub enum ReadConcernLevel {
 
 impl ReadConcernLevel {
     /// Returns the level with this name.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadConcernLevel;
+    ///
+    /// assert_eq!(ReadConcernLevel::from_name("majority"), ReadConcernLevel::Majority);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -56,6 +62,12 @@ impl ReadConcernLevel {
     }
 
     /// Returns the name of the level as it is sent.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadConcernLevel;
+    ///
+    /// assert_eq!(ReadConcernLevel::Majority.as_str(), "majority");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -89,36 +101,83 @@ impl From<ReadConcernLevel> for ReadConcern {
 
 impl ReadConcern {
     /// Returns the read concern with the level [`Local`](ReadConcernLevel::Local).
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+    ///
+    /// // The newest data of the member, which may be rolled back.
+    /// let concern = ReadConcern::local();
+    /// assert_eq!(concern.level, ReadConcernLevel::Local);
+    /// ```
     #[must_use]
     pub const fn local() -> Self {
         Self::of(ReadConcernLevel::Local)
     }
 
     /// Returns the read concern with the level [`Majority`](ReadConcernLevel::Majority).
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+    ///
+    /// // Data that is not rolled back.
+    /// let concern = ReadConcern::majority();
+    /// assert_eq!(concern.level, ReadConcernLevel::Majority);
+    /// ```
     #[must_use]
     pub const fn majority() -> Self {
         Self::of(ReadConcernLevel::Majority)
     }
 
     /// Returns the read concern with the level [`Linearizable`](ReadConcernLevel::Linearizable).
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+    ///
+    /// // One document of the primary, after all majority writes that ended before.
+    /// let concern = ReadConcern::linearizable();
+    /// assert_eq!(concern.level, ReadConcernLevel::Linearizable);
+    /// ```
     #[must_use]
     pub const fn linearizable() -> Self {
         Self::of(ReadConcernLevel::Linearizable)
     }
 
     /// Returns the read concern with the level [`Available`](ReadConcernLevel::Available).
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+    ///
+    /// // Orphaned documents of a sharded cluster do no harm here.
+    /// let concern = ReadConcern::available();
+    /// assert_eq!(concern.level, ReadConcernLevel::Available);
+    /// ```
     #[must_use]
     pub const fn available() -> Self {
         Self::of(ReadConcernLevel::Available)
     }
 
     /// Returns the read concern with the level [`Snapshot`](ReadConcernLevel::Snapshot).
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+    ///
+    /// // All reads of a transaction see the same point in time.
+    /// let concern = ReadConcern::snapshot();
+    /// assert_eq!(concern.level, ReadConcernLevel::Snapshot);
+    /// ```
     #[must_use]
     pub const fn snapshot() -> Self {
         Self::of(ReadConcernLevel::Snapshot)
     }
 
     /// Returns the read concern with the level of this name.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadConcern;
+    ///
+    /// let concern = ReadConcern::custom("local");
+    /// assert_eq!(concern, ReadConcern::local());
+    /// ```
     pub fn custom(level: impl AsRef<str>) -> Self {
         Self::of(ReadConcernLevel::from_name(level.as_ref()))
     }
@@ -195,10 +254,17 @@ options! { ($)
     ///
     /// ```
     /// use onionskin_core::options::{Acknowledgment, WriteConcern};
+    /// use std::time::Duration;
     ///
     /// let two = WriteConcern::builder().w(Acknowledgment::Nodes(2)).build();
     /// assert_eq!(two, WriteConcern::nodes(2));
-    /// assert!(WriteConcern::default().is_empty());
+    /// // The write is in the journal of these members, or the call fails after five seconds.
+    /// let durable = WriteConcern::builder()
+    ///     .w(Acknowledgment::Majority)
+    ///     .journal(true)
+    ///     .w_timeout(Duration::from_secs(5))
+    ///     .build();
+    /// assert!(WriteConcern::default().is_empty() && !durable.is_empty());
     /// ```
     WriteConcern, built by WriteConcernBuilder => {
         /// The members that have to acknowledge a write; `None` for the default of the server.
@@ -225,24 +291,53 @@ impl From<Acknowledgment> for WriteConcern {
 
 impl WriteConcern {
     /// Returns the write concern that a majority of the voting members has to acknowledge.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Acknowledgment, WriteConcern};
+    ///
+    /// assert_eq!(WriteConcern::majority().w, Some(Acknowledgment::Majority));
+    /// ```
     #[must_use]
     pub fn majority() -> Self {
         Acknowledgment::Majority.into()
     }
 
     /// Returns the write concern that this number of members has to acknowledge.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Acknowledgment, WriteConcern};
+    ///
+    /// let mut concern = WriteConcern::nodes(2);
+    /// concern.journal = Some(true);
+    /// assert_eq!(concern.w, Some(Acknowledgment::Nodes(2)));
+    /// ```
     #[must_use]
     pub fn nodes(members: u32) -> Self {
         Acknowledgment::Nodes(members).into()
     }
 
     /// Returns the write concern with a mode of the replica set's configuration.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Acknowledgment, WriteConcern};
+    ///
+    /// // A mode that the configuration of the replica set defines.
+    /// let concern = WriteConcern::custom("two data centers");
+    /// assert_eq!(concern.w, Some(Acknowledgment::Custom("two data centers".to_owned())));
+    /// ```
     pub fn custom(mode: impl AsRef<str>) -> Self {
         Acknowledgment::from(mode.as_ref()).into()
     }
 
     /// True if nothing is set. No write concern is sent then, and the default of the server
     /// applies.
+    ///
+    /// ```
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// assert!(WriteConcern::default().is_empty());
+    /// assert!(!WriteConcern::nodes(1).is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -250,6 +345,13 @@ impl WriteConcern {
 
     /// True if a server has to confirm writes. False for `w: 0` without `journal: true`: the client
     /// then sends a write and does not wait for a reply.
+    ///
+    /// ```
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// assert!(WriteConcern::default().is_acknowledged());
+    /// assert!(!WriteConcern::nodes(0).is_acknowledged());
+    /// ```
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
         self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
@@ -257,6 +359,15 @@ impl WriteConcern {
 
     /// Fails if `w: 0` and `journal: true` are combined. Fails as well if `w` is larger than any
     /// replica set could be ([URI-23]).
+    ///
+    /// ```
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// let mut concern = WriteConcern::nodes(0);
+    /// assert!(concern.validate().is_ok());
+    /// concern.journal = Some(true);
+    /// assert!(concern.validate().is_err());
+    /// ```
     ///
     /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn validate(&self) -> Result<(), Error> {
@@ -275,6 +386,13 @@ impl WriteConcern {
     }
 
     /// Returns the write concern as the document that is sent.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// assert_eq!(WriteConcern::majority().to_document(), rawdoc! { "w": "majority" });
+    /// ```
     #[must_use]
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();

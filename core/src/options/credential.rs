@@ -63,6 +63,12 @@ impl AuthMechanism {
     ];
 
     /// Returns the name of the mechanism in `authMechanism` and in commands.
+    ///
+    /// ```
+    /// use onionskin_core::options::AuthMechanism;
+    ///
+    /// assert_eq!(AuthMechanism::MongoDbX509.name(), "MONGODB-X509");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,6 +86,13 @@ impl AuthMechanism {
     /// or a Cargo feature adds. `GSSAPI` needs [`ClientOptions::kerberos`], and the creation of a
     /// client with `GSSAPI` fails without it.
     ///
+    /// ```
+    /// use onionskin_core::options::AuthMechanism;
+    ///
+    /// assert!(AuthMechanism::ScramSha256.is_available());
+    /// assert!(!AuthMechanism::Gssapi.is_available());
+    /// ```
+    ///
     /// [`ClientOptions::kerberos`]: super::ClientOptions::kerberos
     #[must_use]
     pub const fn is_available(self) -> bool {
@@ -95,6 +108,13 @@ impl AuthMechanism {
     }
 
     /// Returns the mechanism with this name; letter case counts.
+    ///
+    /// ```
+    /// use onionskin_core::options::AuthMechanism;
+    ///
+    /// assert_eq!(AuthMechanism::from_name("PLAIN"), Some(AuthMechanism::Plain));
+    /// assert_eq!(AuthMechanism::from_name("plain"), None);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
@@ -114,14 +134,25 @@ fields! {
     /// shows only the source and the mechanism ([AUTH-1]).
     ///
     /// ```
-    /// use onionskin_core::options::{AuthMechanism, Credential};
+    /// use onionskin_core::options::{
+    ///     AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcTokens,
+    /// };
     ///
     /// let credential = Credential::builder()
     ///     .username("me".to_owned())
     ///     .password("pencil")
+    ///     .source("app".to_owned())
     ///     .mechanism(AuthMechanism::ScramSha256)
     ///     .build();
-    /// assert_eq!(credential.source(), "admin");
+    /// assert_eq!(credential.source(), "app");
+    /// // A human logs in, and the token goes to these servers only.
+    /// let callback = OidcCallback::human(|_| async { Ok(OidcTokens::new("eyJhbGciOi...")) });
+    /// let human = Credential::builder()
+    ///     .mechanism(AuthMechanism::MongoDbOidc)
+    ///     .provider(CredentialProvider::Oidc(callback))
+    ///     .allowed_hosts(vec!["*.example.net".to_owned()])
+    ///     .build();
+    /// assert!(human.validate().is_ok());
     /// ```
     ///
     /// [AUTH-1]: crate::requirements::authentication#AUTH-1
@@ -168,6 +199,16 @@ fields! {
 
 impl CredentialBuilder {
     /// Sets the mechanism properties ([`Credential::mechanism_properties`]).
+    ///
+    /// ```
+    /// use onionskin_core::options::{AuthMechanism, Credential};
+    ///
+    /// let credential = Credential::builder()
+    ///     .mechanism(AuthMechanism::MongoDbOidc)
+    ///     .mechanism_properties([("ENVIRONMENT", "k8s")])
+    ///     .build();
+    /// assert!(credential.validate().is_ok());
+    /// ```
     pub fn mechanism_properties<K, V>(
         mut self,
         properties: impl IntoIterator<Item = (K, V)>,
@@ -202,6 +243,14 @@ impl Credential {
 
     /// Returns a credential with this provider. The mechanism is SCRAM (source `admin`),
     /// `MONGODB-AWS` or `MONGODB-OIDC`.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Credential, CredentialProvider, Login, PasswordProvider};
+    ///
+    /// let vault = PasswordProvider::blocking(|_request| Ok(Login::new("app", "pencil")));
+    /// let credential = Credential::with_provider(CredentialProvider::Password(vault));
+    /// assert_eq!(credential.source(), "admin");
+    /// ```
     #[must_use]
     pub fn with_provider(provider: CredentialProvider) -> Self {
         let mechanism = match &provider {
@@ -218,6 +267,15 @@ impl Credential {
     /// Returns the authentication database: the field `source`, or its default. The default depends
     /// on the mechanism ([AUTH-133]).
     ///
+    /// ```
+    /// use onionskin_core::options::{AuthMechanism, Credential};
+    ///
+    /// let mut credential = Credential::password("me", "pencil");
+    /// assert_eq!(credential.source(), "admin");
+    /// credential.mechanism = Some(AuthMechanism::Plain);
+    /// assert_eq!(credential.source(), "$external");
+    /// ```
+    ///
     /// [AUTH-133]: crate::requirements::authentication#AUTH-133
     #[must_use]
     pub fn source(&self) -> &str {
@@ -233,6 +291,15 @@ impl Credential {
     }
 
     /// Returns the mechanism property with this name. Letter case does not count ([AUTH-10]).
+    ///
+    /// ```
+    /// use onionskin_core::options::{Credential, Secret};
+    ///
+    /// let credential =
+    ///     Credential::builder().mechanism_properties([("SERVICE_NAME", "mongo")]).build();
+    /// let name = credential.property("service_name").map(Secret::expose);
+    /// assert_eq!(name, Some("mongo"));
+    /// ```
     ///
     /// [AUTH-10]: crate::requirements::authentication#AUTH-10
     #[must_use]

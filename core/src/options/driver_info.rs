@@ -36,6 +36,13 @@ pub struct DriverInfo {
 
 impl DriverInfo {
     /// Returns a library with this name, without version and platform.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let mapper = DriverInfo::new("my-object-mapper");
+    /// assert_eq!(mapper.version, None);
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -46,6 +53,13 @@ impl DriverInfo {
 
     /// Checks that the name is not empty and that no field contains the separator. With the
     /// separator in a field, one library would look like two ([HELLO-45]).
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// assert!(DriverInfo::new("my-object-mapper").validate().is_ok());
+    /// assert!(DriverInfo::new("my|object|mapper").validate().is_err());
+    /// ```
     ///
     /// [HELLO-45]: crate::requirements::handshake#HELLO-45
     pub fn validate(&self) -> Result<()> {
@@ -65,6 +79,15 @@ impl DriverInfo {
 
     /// True if this library and `other` give the same metadata. Unlike in `==`, an empty text
     /// equals `None` ([HELLO-46]).
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let mapper = DriverInfo::new("my-object-mapper");
+    /// let mut other = mapper.clone();
+    /// other.version = Some(String::new());
+    /// assert!(mapper.is_equivalent(&other) && mapper != other);
+    /// ```
     ///
     /// [HELLO-46]: crate::requirements::handshake#HELLO-46
     #[must_use]

@@ -22,11 +22,29 @@ pub struct EventHandler<T>(Arc<dyn Fn(T) + Send + Sync>);
 
 impl<T> EventHandler<T> {
     /// Returns a handler that calls `function`.
+    ///
+    /// ```
+    /// use onionskin_core::{event::handlers::sdam::SdamEvent, options::EventHandler};
+    ///
+    /// let print = EventHandler::callback(|event: SdamEvent| println!("{event:?}"));
+    /// ```
     pub fn callback(function: impl Fn(T) + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }
 
     /// Calls the function. For shells, which deliver the events.
+    ///
+    /// ```
+    /// use onionskin_core::options::EventHandler;
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let forward = EventHandler::callback(move |event: u32| {
+    ///     let _ = sender.send(event);
+    /// });
+    /// forward.handle(7);
+    /// assert_eq!(receiver.recv(), Ok(7));
+    /// ```
     pub fn handle(&self, event: T) {
         (self.0)(event);
     }

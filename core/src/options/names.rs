@@ -39,6 +39,12 @@ macro_rules! names {
 
         impl $name {
             /// Returns the name in commands.
+            ///
+            /// ```
+            /// use onionskin_core::options::CollationAlternate;
+            ///
+            /// assert_eq!(CollationAlternate::Shifted.as_str(), "shifted");
+            /// ```
             #[must_use]
             pub const fn as_str(&self) -> &'static str {
                 match self {
@@ -84,6 +90,12 @@ macro_rules! open_names {
 
         impl $name {
             /// Returns the name that servers use.
+            ///
+            /// ```
+            /// use onionskin_core::operation::crud::ValidationLevel;
+            ///
+            /// assert_eq!(ValidationLevel::Strict.as_str(), "strict");
+            /// ```
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {

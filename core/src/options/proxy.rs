@@ -44,24 +44,55 @@ pub struct Socks5ProxyBuilder(Socks5Proxy);
 
 impl Socks5ProxyBuilder {
     /// Sets the name or IP address of the proxy.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let proxy = Socks5Proxy::builder().host("proxy.example.net").build();
+    /// assert_eq!(proxy.host(), "proxy.example.net");
+    /// ```
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.0.host = host.into();
         self
     }
 
     /// Sets the port.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let proxy = Socks5Proxy::builder().host("proxy.example.net").port(9050).build();
+    /// assert_eq!(proxy.port(), 9050);
+    /// ```
     pub fn port(mut self, port: impl Into<Option<u16>>) -> Self {
         self.0.port = port.into();
         self
     }
 
     /// Sets the user name and the password.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let credentials = ("me".to_owned(), "pencil".into());
+    /// let proxy =
+    ///     Socks5Proxy::builder().host("proxy.example.net").authentication(credentials).build();
+    /// assert!(proxy.credentials().is_some());
+    /// ```
     pub fn authentication(mut self, credentials: impl Into<Option<(String, Secret)>>) -> Self {
         self.0.authentication = credentials.into();
         self
     }
 
     /// Returns the proxy.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, Socks5Proxy};
+    ///
+    /// let proxy = Socks5Proxy::builder().host("proxy.example.net").build();
+    /// let options = ClientOptions::builder().socks5_proxy(proxy).build();
+    /// assert!(options.validate().is_ok());
+    /// ```
     #[must_use]
     pub fn build(self) -> Socks5Proxy {
         self.0
@@ -77,11 +108,25 @@ impl Socks5Proxy {
     pub const MAX_TEXT_BYTES: usize = 255;
 
     /// Returns a builder of a proxy without a host.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let proxy = Socks5Proxy::builder().host("::1").port(1081).build();
+    /// assert_eq!((proxy.host(), proxy.port()), ("::1", 1081));
+    /// ```
     pub fn builder() -> Socks5ProxyBuilder {
         Socks5ProxyBuilder::default()
     }
 
     /// Returns the proxy at `host`, with port 1080 and without credentials.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let proxy = Socks5Proxy::new("proxy.example.net");
+    /// assert_eq!((proxy.port(), proxy.credentials()), (1080, None));
+    /// ```
     pub fn new(host: impl Into<String>) -> Self {
         Self::builder().host(host).build()
     }
@@ -92,6 +137,13 @@ impl Socks5Proxy {
     /// The host must be a domain name, an IPv4 address or an IPv6 address ([SOCKS-2]). User name
     /// and password need each other ([SOCKS-6], [SOCKS-8]), and are at most
     /// [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) long.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// assert!(Socks5Proxy::new("proxy.example.net").validate().is_ok());
+    /// assert!(Socks5Proxy::new("socks5://proxy.example.net").validate().is_err());
+    /// ```
     ///
     /// [SOCKS-2]: crate::requirements::proxies#SOCKS-2
     /// [SOCKS-6]: crate::requirements::proxies#SOCKS-6
@@ -129,6 +181,12 @@ impl Socks5Proxy {
     }
 
     /// Returns the host, an IPv6 address without its brackets.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// assert_eq!(Socks5Proxy::new("[::1]").host(), "::1");
+    /// ```
     #[must_use]
     pub fn host(&self) -> &str {
         let inner = self
@@ -140,12 +198,27 @@ impl Socks5Proxy {
     }
 
     /// Returns the port, or its default.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// assert_eq!(Socks5Proxy::new("proxy.example.net").port(), 1080);
+    /// ```
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(Self::DEFAULT_PORT)
     }
 
     /// Returns the user name and the password, unless both are empty.
+    ///
+    /// ```
+    /// use onionskin_core::options::Socks5Proxy;
+    ///
+    /// let mut proxy = Socks5Proxy::new("proxy.example.net");
+    /// assert_eq!(proxy.credentials(), None);
+    /// proxy.authentication = Some(("me".to_owned(), "pencil".into()));
+    /// assert_eq!(proxy.credentials().map(|(username, _)| username), Some("me"));
+    /// ```
     #[must_use]
     pub fn credentials(&self) -> Option<(&str, &Secret)> {
         let (username, password) = self.authentication.as_ref()?;

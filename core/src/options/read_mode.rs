@@ -30,6 +30,12 @@ impl ReadMode {
     ];
 
     /// Returns the name of the mode in commands and in connection strings.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadMode;
+    ///
+    /// assert_eq!(ReadMode::SecondaryPreferred.name(), "secondaryPreferred");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,6 +48,13 @@ impl ReadMode {
     }
 
     /// Returns the mode with this name; letter case counts.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadMode;
+    ///
+    /// assert_eq!(ReadMode::from_name("nearest"), Some(ReadMode::Nearest));
+    /// assert_eq!(ReadMode::from_name("Nearest"), None);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)

@@ -61,7 +61,7 @@ options! { ($)
     /// The conditions of a read preference beside its mode.
     ///
     /// ```
-    /// use onionskin_core::options::{ReadPreference, ReadPreferenceOptions};
+    /// use onionskin_core::options::{HedgedReadOptions, ReadPreference, ReadPreferenceOptions};
     /// use std::time::Duration;
     ///
     /// // A member in New York, or else any member.
@@ -69,6 +69,7 @@ options! { ($)
     /// let options = ReadPreferenceOptions::builder()
     ///     .tag_sets(vec![in_new_york, [].into()])
     ///     .max_staleness(Duration::from_secs(120))
+    ///     .hedge(HedgedReadOptions::with_enabled(false))
     ///     .build();
     /// let preference = ReadPreference::nearest(options);
     /// assert_eq!(preference.tag_sets().len(), 2);
@@ -96,6 +97,14 @@ pub struct HedgedReadOptions {
 
 impl HedgedReadOptions {
     /// Returns the options that switch hedged reads on or off.
+    ///
+    /// ```
+    /// use onionskin_core::options::{HedgedReadOptions, ReadPreference, ReadPreferenceOptions};
+    ///
+    /// let hedged = HedgedReadOptions::with_enabled(false);
+    /// let options = ReadPreferenceOptions::builder().hedge(hedged).build();
+    /// assert_eq!(ReadPreference::nearest(options).hedge(), Some(false));
+    /// ```
     #[must_use]
     pub const fn with_enabled(enabled: bool) -> Self {
         Self { enabled }
@@ -119,6 +128,13 @@ impl Ord for ReadPreferenceOptions {
 
 impl ReadPreference {
     /// Returns a read preference with this mode and no other condition.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// let preference = ReadPreference::new(ReadMode::Nearest);
+    /// assert_eq!(preference, ReadPreference::nearest(None));
+    /// ```
     #[must_use]
     pub const fn new(mode: ReadMode) -> Self {
         Self::with_mode(mode, None)
@@ -139,12 +155,24 @@ impl ReadPreference {
     }
 
     /// Returns the read preference for the primary.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert_eq!(ReadPreference::primary(), ReadPreference::default());
+    /// ```
     #[must_use]
     pub const fn primary() -> Self {
         Self::Primary
     }
 
     /// Returns a read preference for secondaries.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// assert_eq!(ReadPreference::secondary(None).mode(), ReadMode::Secondary);
+    /// ```
     pub fn secondary(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
         Self::Secondary {
             options: options.into(),
@@ -152,6 +180,14 @@ impl ReadPreference {
     }
 
     /// Returns a read preference for the primary, or else a secondary.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// // Reads go on while there is no primary.
+    /// let preference = ReadPreference::primary_preferred(None);
+    /// assert_eq!(preference.mode(), ReadMode::PrimaryPreferred);
+    /// ```
     pub fn primary_preferred(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
         Self::PrimaryPreferred {
             options: options.into(),
@@ -176,6 +212,12 @@ impl ReadPreference {
     }
 
     /// Returns a read preference for all members.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// assert_eq!(ReadPreference::nearest(None).mode(), ReadMode::Nearest);
+    /// ```
     pub fn nearest(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
         Self::Nearest {
             options: options.into(),
@@ -201,6 +243,15 @@ impl ReadPreference {
     /// Fails with mode primary if a tag set is not empty ([SEL-14]), and if a tag name contains a
     /// NUL character. For tag sets of [`ReadPreferenceOptions`], the operation fails instead.
     ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// let in_new_york = [("dc".into(), "ny".into())].into();
+    /// let tagged = ReadPreference::new(ReadMode::Nearest).with_tag_sets(vec![in_new_york])?;
+    /// assert_eq!(tagged.tag_sets().len(), 1);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    ///
     /// [SEL-21]: crate::requirements::server_selection#SEL-21
     /// [SEL-14]: crate::requirements::server_selection#SEL-14
     pub fn with_tag_sets(mut self, tag_sets: Vec<Tags>) -> Result<Self, Error> {
@@ -223,6 +274,16 @@ impl ReadPreference {
     /// Fails with mode primary ([SEL-15]). The minimum, 90 s or more, depends on the deployment, so
     /// that server selection checks it and this setter does not ([STALE-5]).
     ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    /// use std::time::Duration;
+    ///
+    /// let two_minutes = Duration::from_secs(120);
+    /// let fresh = ReadPreference::secondary(None).with_max_staleness(two_minutes)?;
+    /// assert_eq!(fresh.max_staleness(), Some(two_minutes));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    ///
     /// [SEL-15]: crate::requirements::server_selection#SEL-15
     /// [STALE-5]: crate::requirements::server_selection#STALE-5
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
@@ -241,6 +302,15 @@ impl ReadPreference {
     ///
     /// Fails with mode primary. Hedged reads are deprecated from server 8.0 on ([SEL-18]).
     ///
+    /// ```
+    /// # #![allow(deprecated)]
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// let hedged = ReadPreference::nearest(None).with_hedge(true)?;
+    /// assert_eq!(hedged.hedge(), Some(true));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    ///
     /// [SEL-17]: crate::requirements::server_selection#SEL-17
     /// [SEL-18]: crate::requirements::server_selection#SEL-18
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
@@ -256,6 +326,12 @@ impl ReadPreference {
     }
 
     /// Returns the mode (`readPreference`). Default: primary.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadMode, ReadPreference};
+    ///
+    /// assert_eq!(ReadPreference::default().mode(), ReadMode::Primary);
+    /// ```
     #[must_use]
     pub const fn mode(&self) -> ReadMode {
         match self {
@@ -268,6 +344,12 @@ impl ReadPreference {
     }
 
     /// Returns the conditions beside the mode; `None` if there are none.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert_eq!(ReadPreference::secondary(None).options(), None);
+    /// ```
     #[must_use]
     pub const fn options(&self) -> Option<&ReadPreferenceOptions> {
         match self {
@@ -292,6 +374,12 @@ impl ReadPreference {
 
     /// Returns the tag sets (`readPreferenceTags`), in the order in which server selection tries
     /// them. Default: none.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert!(ReadPreference::secondary(None).tag_sets().is_empty());
+    /// ```
     #[must_use]
     pub fn tag_sets(&self) -> &[Tags] {
         let sets = self.options().and_then(|o| o.tag_sets.as_deref());
@@ -299,18 +387,37 @@ impl ReadPreference {
     }
 
     /// Returns the maximum staleness (`maxStalenessSeconds`). Default: none, no limit.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert_eq!(ReadPreference::secondary(None).max_staleness(), None);
+    /// ```
     #[must_use]
     pub fn max_staleness(&self) -> Option<Duration> {
         self.options()?.max_staleness
     }
 
     /// Returns whether hedged reads were switched on or off. Default: none.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert_eq!(ReadPreference::secondary(None).hedge(), None);
+    /// ```
     #[must_use]
     pub fn hedge(&self) -> Option<bool> {
         Some(self.options()?.hedge?.enabled)
     }
 
     /// True for mode primary. Tag sets, maximum staleness and hedged reads do not apply to it.
+    ///
+    /// ```
+    /// use onionskin_core::options::ReadPreference;
+    ///
+    /// assert!(ReadPreference::default().is_primary());
+    /// assert!(!ReadPreference::primary_preferred(None).is_primary());
+    /// ```
     #[must_use]
     pub fn is_primary(&self) -> bool {
         matches!(self, Self::Primary)

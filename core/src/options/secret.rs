@@ -23,11 +23,24 @@ pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Returns a secret that holds `text`.
+    ///
+    /// ```
+    /// use onionskin_core::options::Secret;
+    ///
+    /// let password = Secret::new("pencil");
+    /// assert_eq!(format!("{password:?}"), "[redacted]");
+    /// ```
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
     /// Returns the text itself.
+    ///
+    /// ```
+    /// use onionskin_core::options::Secret;
+    ///
+    /// assert_eq!(Secret::new("pencil").expose(), "pencil");
+    /// ```
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

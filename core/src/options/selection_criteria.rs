@@ -39,6 +39,13 @@ pub enum SelectionCriteria {
 
 impl SelectionCriteria {
     /// Returns the read preference; with a function the one that servers get, `primaryPreferred`.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ReadPreference, SelectionCriteria};
+    ///
+    /// let criteria = SelectionCriteria::from(ReadPreference::nearest(None));
+    /// assert_eq!(*criteria.read_preference(), ReadPreference::nearest(None));
+    /// ```
     #[must_use]
     pub const fn read_preference(&self) -> &ReadPreference {
         static SENT: ReadPreference = ReadPreference::PrimaryPreferred { options: None };

@@ -35,6 +35,14 @@ pub struct ServerSelector(Arc<Callback>);
 
 impl ServerSelector {
     /// Returns a selector that accepts the servers that `choice` leaves in the list.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, options::ServerSelector};
+    ///
+    /// // One server is under repair.
+    /// let broken = Address::tcp("db2.example.net", 27017);
+    /// let others = ServerSelector::new(move |servers| servers.retain(|s| s.address != broken));
+    /// ```
     pub fn new(choice: impl Fn(&mut Vec<&ServerDescription>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(choice))
     }

@@ -137,6 +137,8 @@ macro_rules! options {
 
             /// Returns the options of a call, or for a call without options those of which none is
             /// set.
+            // For the calls of the crate `onionskin`.
+            #[doc(hidden)]
             #[must_use]
             pub fn or_unset(options: Option<&Self>) -> &Self {
                 options.unwrap_or(Self::UNSET)

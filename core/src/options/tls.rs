@@ -28,6 +28,13 @@ pub enum Tls {
 
 impl Tls {
     /// Returns the options of connections that use TLS.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Tls, TlsOptions};
+    ///
+    /// assert!(Tls::Enabled(TlsOptions::default()).options().is_some());
+    /// assert!(Tls::Disabled.options().is_none());
+    /// ```
     #[must_use]
     pub const fn options(&self) -> Option<&TlsOptions> {
         match self {
@@ -58,15 +65,36 @@ fields! {
     ///
     /// ```
     /// use onionskin_core::options::{ClientOptions, TlsOptions};
+    /// use std::path::PathBuf;
     ///
     /// # let (authorities, certificate, key) = (String::new(), String::new(), String::new());
-    /// let tls = TlsOptions::builder()
+    /// # let revoked = Vec::new();
+    /// let memory = TlsOptions::builder()
     ///     .ca_pem(authorities.into_bytes())
+    ///     .crl_pem(revoked)
     ///     .certificate_key_pem(certificate)
     ///     .private_key_pem(key)
     ///     .build();
-    /// let options = ClientOptions::builder().tls(tls).build();
+    /// let options = ClientOptions::builder().tls(memory).build();
     /// assert!(options.tls().is_some());
+    ///
+    /// let files = TlsOptions::builder()
+    ///     .ca_file_path(PathBuf::from("/etc/mongodb/ca.pem"))
+    ///     .crl_file_path(PathBuf::from("/etc/mongodb/crl.pem"))
+    ///     .cert_key_file_path(PathBuf::from("/etc/mongodb/client.pem"))
+    ///     .private_key_file_path(PathBuf::from("/etc/mongodb/client.key"))
+    ///     .tls_certificate_key_file_password("pencil")
+    ///     .disable_ocsp_endpoint_check(true)
+    ///     .disable_certificate_revocation_check(false)
+    ///     .build();
+    /// assert!(files.checks_identity());
+    /// // For tests: the client accepts any server.
+    /// let unsafe_options = TlsOptions::builder()
+    ///     .allow_invalid_certificates(true)
+    ///     .allow_invalid_hostnames(true)
+    ///     .insecure(true)
+    ///     .build();
+    /// assert!(!unsafe_options.checks_identity());
     /// ```
     #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
     #[serde(default, deny_unknown_fields)]
@@ -138,6 +166,13 @@ impl TlsOptions {
     /// True unless an option disables the check of the certificate or of its name, so that any
     /// server could be at the other end of a connection with TLS. A [`config`](Self::config) is not
     /// examined.
+    ///
+    /// ```
+    /// use onionskin_core::options::TlsOptions;
+    ///
+    /// assert!(TlsOptions::default().checks_identity());
+    /// assert!(!TlsOptions::builder().insecure(true).build().checks_identity());
+    /// ```
     #[must_use]
     pub fn checks_identity(&self) -> bool {
         let checks = [
@@ -149,6 +184,12 @@ impl TlsOptions {
     }
 
     /// True if the field `config` is set, which needs the Cargo feature `tls`.
+    ///
+    /// ```
+    /// use onionskin_core::options::TlsOptions;
+    ///
+    /// assert!(!TlsOptions::default().has_config());
+    /// ```
     #[must_use]
     pub fn has_config(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -211,12 +252,31 @@ pub struct TlsConfig(Arc<ClientConfig>);
 #[cfg(feature = "tls")]
 impl TlsConfig {
     /// Returns an option that holds `config`.
+    ///
+    /// ```
+    /// use onionskin_core::{options::{TlsConfig, TlsOptions}, rustls::ClientConfig};
+    /// use std::sync::Arc;
+    ///
+    /// fn options(config: ClientConfig) -> TlsOptions {
+    ///     let mut options = TlsOptions::default();
+    ///     options.config = Some(TlsConfig::new(Arc::new(config)));
+    ///     options
+    /// }
+    /// ```
     #[must_use]
     pub fn new(config: Arc<ClientConfig>) -> Self {
         Self(config)
     }
 
     /// Returns the configuration.
+    ///
+    /// ```
+    /// use onionskin_core::options::TlsConfig;
+    ///
+    /// fn resumes_sessions_early(config: &TlsConfig) -> bool {
+    ///     config.get().enable_early_data
+    /// }
+    /// ```
     #[must_use]
     pub fn get(&self) -> &Arc<ClientConfig> {
         &self.0
@@ -257,12 +317,26 @@ pub struct SystemRoots(Arc<[Vec<u8>]>);
 impl SystemRoots {
     /// Creates the list from certificates in DER form. A certificate that cannot be used is ignored
     /// when the client is created.
+    ///
+    /// ```
+    /// use onionskin_core::options::{SystemRoots, TlsOptions};
+    ///
+    /// # let certificate = vec![0x30, 0x00];
+    /// let mut options = TlsOptions::default();
+    /// options.system_roots = SystemRoots::new([certificate]);
+    /// ```
     #[must_use]
     pub fn new(certificates: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self(certificates.into_iter().collect())
     }
 
     /// Returns the certificates.
+    ///
+    /// ```
+    /// use onionskin_core::options::SystemRoots;
+    ///
+    /// assert!(SystemRoots::default().certificates().is_empty());
+    /// ```
     #[must_use]
     pub fn certificates(&self) -> &[Vec<u8>] {
         &self.0

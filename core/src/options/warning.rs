@@ -94,6 +94,14 @@ pub enum Warning {
 impl Warning {
     /// True if a part of the connection string was ignored, for example because a name is misspelt.
     /// A [strict](super::ClientOptions::strict) client is not created with such a string.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, Warning};
+    ///
+    /// let options: ClientOptions = "mongodb://localhost/?maxPoolSize=lots".parse()?;
+    /// assert!(options.warnings().iter().any(Warning::is_of_ignored_part));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     #[must_use]
     pub const fn is_of_ignored_part(&self) -> bool {
         match self {

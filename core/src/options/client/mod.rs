@@ -8,6 +8,13 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use effective::{
+    DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
+    DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,
+    DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME,
+    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
+};
+
 use super::{
     Compressor, Credential, DriverInfo, EventHandler, KerberosLibrary, Monitoring, ReadConcern,
     SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy, Tls,
@@ -19,54 +26,6 @@ use crate::{
     event::handlers::{cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
 };
 use std::time::Duration;
-
-/// The default of [`ClientOptions::heartbeat_freq`] with monitors in the background. The time is 10
-/// seconds ([SDAM-31]).
-///
-/// [SDAM-31]: crate::requirements::discovery#SDAM-31
-pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::heartbeat_freq`] for a client that checks servers on demand, by
-/// scans. The time is 60 seconds ([SDAM-31]).
-///
-/// [SDAM-31]: crate::requirements::discovery#SDAM-31
-pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
-/// The shortest time between two checks of a server, and the smallest
-/// [`ClientOptions::heartbeat_freq`]. This is the constant `minHeartbeatFrequencyMS` of the
-/// specification ([SDAM-9]).
-///
-/// [SDAM-9]: crate::requirements::discovery#SDAM-9
-pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// The default of [`ClientOptions::local_threshold`]. The latency window is 15 milliseconds wide
-/// ([SEL-3]).
-///
-/// [SEL-3]: crate::requirements::server_selection#SEL-3
-pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
-/// The default of [`ClientOptions::server_selection_timeout`]: 30 seconds.
-pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// The default of [`ClientOptions::connect_timeout`]: 10 seconds.
-pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::max_pool_size`]. A pool has at most 100 connections ([CMAP-8]).
-///
-/// [CMAP-8]: crate::requirements::pool#CMAP-8
-pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// The default of [`ClientOptions::max_connecting`]. A pool establishes at most 2 connections at
-/// once ([CMAP-11]).
-///
-/// [CMAP-11]: crate::requirements::pool#CMAP-11
-pub const DEFAULT_MAX_CONNECTING: u32 = 2;
-/// The default of [`ClientOptions::max_adaptive_retries`]: 2 retries.
-pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
-/// The default of [`ClientOptions::srv_service_name`]: `mongodb`.
-pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
-/// The maximum length of [`ClientOptions::app_name`]. The length is in bytes of UTF-8 ([HELLO-33]).
-///
-/// [HELLO-33]: crate::requirements::handshake#HELLO-33
-pub const MAX_APP_NAME_BYTES: usize = 128;
-/// The maximum length of [`ClientOptions::srv_service_name`], in bytes. The SRV query puts an
-/// underscore in front, and a DNS label has at most 63 bytes ([DNS-7]).
-///
-/// [DNS-7]: crate::requirements::seed_lists#DNS-7
-pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 
 fields! {
     /// The options of a client. The default is a client of `localhost:27017` without TLS and
@@ -90,6 +49,71 @@ fields! {
     ///
     /// options.direct_connection = Some(true);
     /// assert!(options.validate().is_err(), "a direct connection goes to one host");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Each option has a setter of the builder:
+    ///
+    /// ```
+    /// use onionskin_core::{event::handlers as events, options::*};
+    /// use std::time::Duration;
+    ///
+    /// fn print<E: std::fmt::Debug>(event: E) {
+    ///     println!("{event:?}");
+    /// }
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let options = ClientOptions::builder()
+    ///     .hosts(["db1.example.net".parse()?, "db2.example.net".parse()?])
+    ///     .repl_set_name("rs0".to_owned())
+    ///     .direct_connection(false)
+    ///     .load_balanced(false)
+    ///     .tls(TlsOptions::default())
+    ///     .credential(Credential::password("app", "pencil"))
+    ///     .server_api(ServerApi::new(ServerApiVersion::V1))
+    ///     .app_name("shop".to_owned())
+    ///     .driver_info(DriverInfo::new("my-object-mapper"))
+    ///     .default_database("shop".to_owned())
+    ///     .read_concern(ReadConcern::majority())
+    ///     .write_concern(WriteConcern::majority())
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::primary_preferred(None)))
+    ///     .server_selector(ServerSelector::new(|servers| servers.truncate(2)))
+    ///     .local_threshold(Duration::from_millis(30))
+    ///     .retry_reads(true)
+    ///     .retry_writes(true)
+    ///     .max_adaptive_retries(5)
+    ///     .enable_overload_retargeting(true)
+    ///     .timeout(Duration::from_secs(10))
+    ///     .server_selection_timeout(Duration::from_secs(5))
+    ///     .connect_timeout(Duration::from_secs(2))
+    ///     .heartbeat_freq(Duration::from_secs(5))
+    ///     .server_monitoring_mode(ServerMonitoringMode::Stream)
+    ///     .max_pool_size(50)
+    ///     .min_pool_size(2)
+    ///     .max_connecting(4)
+    ///     .max_idle_time(10 * minute)
+    ///     .compressors(vec![Compressor::Zlib])
+    ///     .zlib_compression_level(6)
+    ///     .command_event_handler(EventHandler::callback(print::<events::command::CommandEvent>))
+    ///     .cmap_event_handler(EventHandler::callback(print::<events::cmap::CmapEvent>))
+    ///     .sdam_event_handler(EventHandler::callback(print::<events::sdam::SdamEvent>))
+    ///     .tracing_max_document_length_bytes(500)
+    ///     .build();
+    /// assert!(options.validate().is_ok());
+    /// // A client of a `mongodb+srv` host, behind a proxy, with the older time limits.
+    /// let options = ClientOptions::builder()
+    ///     .srv_host("cluster.example.net".to_owned())
+    ///     .srv_service_name("customname".to_owned())
+    ///     .srv_max_hosts(3)
+    ///     .srv_allowed_hosts_suffix("example.net".to_owned())
+    ///     .socks5_proxy(Socks5Proxy::new("proxy.example.net"))
+    ///     .socket_timeout(minute)
+    ///     .wait_queue_timeout(minute)
+    ///     .build();
+    /// assert!(options.validate().is_ok());
+    /// // A client of `onionskin-blocking` checks servers on demand.
+    /// let options = ClientOptions::builder().server_selection_try_once(false).build();
+    /// # assert_eq!(options.server_selection_try_once, Some(false));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -429,6 +453,15 @@ fields! {
 
 impl ClientOptionsBuilder {
     /// Sets the seeds ([`ClientOptions::hosts`]).
+    ///
+    /// ```
+    /// use onionskin_core::options::ClientOptions;
+    ///
+    /// let seeds = ["db1.example.net".parse()?, "db2.example.net:27018".parse()?];
+    /// let options = ClientOptions::builder().hosts(seeds).build();
+    /// assert_eq!(options.hosts.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn hosts(mut self, hosts: impl Into<Vec<ServerAddress>>) -> Self {
         self.0.hosts = hosts.into();
         self

@@ -26,6 +26,13 @@ pub struct AwsCredentials {
 
 impl AwsCredentials {
     /// Returns credentials without a session token and without expiry.
+    ///
+    /// ```
+    /// use onionskin_core::options::AwsCredentials;
+    ///
+    /// let credentials = AwsCredentials::new("AKIDEXAMPLE", "secret");
+    /// assert_eq!(credentials.session_token, None);
+    /// ```
     #[must_use]
     pub fn new(access_key_id: impl Into<String>, secret_access_key: impl Into<String>) -> Self {
         Self {
@@ -37,6 +44,13 @@ impl AwsCredentials {
     }
 
     /// Sets the session token.
+    ///
+    /// ```
+    /// use onionskin_core::options::AwsCredentials;
+    ///
+    /// let temporary = AwsCredentials::new("ASIAEXAMPLE", "secret").with_session_token("token");
+    /// assert!(temporary.session_token.is_some());
+    /// ```
     #[must_use]
     pub fn with_session_token(mut self, token: impl Into<String>) -> Self {
         self.session_token = Some(Secret::new(token));
@@ -44,6 +58,15 @@ impl AwsCredentials {
     }
 
     /// Sets the time at which the credentials expire.
+    ///
+    /// ```
+    /// use onionskin_core::{options::AwsCredentials, time::WallTime};
+    /// use std::time::Duration;
+    ///
+    /// let noon = WallTime::from_unix(Duration::from_secs(1_767_268_800));
+    /// let credentials = AwsCredentials::new("ASIAEXAMPLE", "secret").with_expiry(noon);
+    /// assert_eq!(credentials.expires_at, Some(noon));
+    /// ```
     #[must_use]
     pub fn with_expiry(mut self, expires_at: WallTime) -> Self {
         self.expires_at = Some(expires_at);
@@ -82,6 +105,16 @@ pub struct AwsCredentialProvider(Callback<(), AwsCredentials>);
 
 impl AwsCredentialProvider {
     /// Returns a provider that calls a closure, and waits for the future that it returns.
+    ///
+    /// ```
+    /// use onionskin_core::options::{AwsCredentialProvider, AwsCredentials, CallbackError};
+    ///
+    /// async fn assume_role() -> Result<AwsCredentials, CallbackError> {
+    ///     Ok(AwsCredentials::new("ASIAEXAMPLE", "secret").with_session_token("token"))
+    /// }
+    ///
+    /// let provider = AwsCredentialProvider::new(assume_role);
+    /// ```
     pub fn new<F>(callback: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<AwsCredentials, CallbackError>> + Send + 'static,
@@ -90,6 +123,15 @@ impl AwsCredentialProvider {
     }
 
     /// Returns a provider that calls a closure that may block.
+    ///
+    /// ```
+    /// use onionskin_core::options::{AwsCredentialProvider, AwsCredentials};
+    ///
+    /// let provider = AwsCredentialProvider::blocking(|| {
+    ///     let secret = std::fs::read_to_string("/run/secrets/aws")?;
+    ///     Ok(AwsCredentials::new("AKIDEXAMPLE", secret.trim()))
+    /// });
+    /// ```
     pub fn blocking(
         callback: impl Fn() -> Result<AwsCredentials, CallbackError> + Send + Sync + 'static,
     ) -> Self {

@@ -99,6 +99,13 @@ pub struct OidcTokens {
 
 impl OidcTokens {
     /// Returns an access token without expiry and without a refresh token.
+    ///
+    /// ```
+    /// use onionskin_core::options::OidcTokens;
+    ///
+    /// let tokens = OidcTokens::new("eyJhbGciOi...");
+    /// assert_eq!(tokens.refresh_token, None);
+    /// ```
     #[must_use]
     pub fn new(access_token: impl Into<String>) -> Self {
         Self {
@@ -109,6 +116,14 @@ impl OidcTokens {
     }
 
     /// Sets the time for which the access token is valid.
+    ///
+    /// ```
+    /// use onionskin_core::options::OidcTokens;
+    /// use std::time::Duration;
+    ///
+    /// let tokens = OidcTokens::new("eyJhbGciOi...").with_expiry(Duration::from_secs(3600));
+    /// assert_eq!(tokens.expires_in, Some(Duration::from_secs(3600)));
+    /// ```
     #[must_use]
     pub fn with_expiry(mut self, expires_in: Duration) -> Self {
         self.expires_in = Some(expires_in);
@@ -116,6 +131,13 @@ impl OidcTokens {
     }
 
     /// Sets the refresh token.
+    ///
+    /// ```
+    /// use onionskin_core::options::OidcTokens;
+    ///
+    /// let tokens = OidcTokens::new("eyJhbGciOi...").with_refresh_token("8xLOxBtZp8");
+    /// assert!(tokens.refresh_token.is_some());
+    /// ```
     #[must_use]
     pub fn with_refresh_token(mut self, token: impl Into<String>) -> Self {
         self.refresh_token = Some(Secret::new(token));
@@ -158,6 +180,15 @@ pub struct OidcCallback {
 
 impl OidcCallback {
     /// Returns a callback for the machine flow: a closure, and the future that it returns.
+    ///
+    /// ```
+    /// use onionskin_core::options::{OidcCallback, OidcTokens};
+    ///
+    /// let callback = OidcCallback::machine(|_request| async {
+    ///     // Ask the metadata service of the platform for a token here.
+    ///     Ok(OidcTokens::new("eyJhbGciOi..."))
+    /// });
+    /// ```
     pub fn machine<F>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<OidcTokens, CallbackError>> + Send + 'static,
@@ -169,6 +200,17 @@ impl OidcCallback {
     }
 
     /// Returns a callback for the human flow: a closure, and the future that it returns.
+    ///
+    /// ```
+    /// use onionskin_core::options::{OidcCallback, OidcTokens};
+    ///
+    /// let callback = OidcCallback::human(|request| async move {
+    ///     let issuer = request.idp_info.map(|provider| provider.issuer);
+    ///     println!("log in at {}", issuer.unwrap_or_default());
+    ///     // Wait for the token of the user here, within `request.timeout`.
+    ///     Ok(OidcTokens::new("eyJhbGciOi...").with_refresh_token("8xLOxBtZp8"))
+    /// });
+    /// ```
     pub fn human<F>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<OidcTokens, CallbackError>> + Send + 'static,
@@ -180,6 +222,14 @@ impl OidcCallback {
     }
 
     /// Returns a callback for this flow: a closure that may block.
+    ///
+    /// ```
+    /// use onionskin_core::options::{OidcCallback, OidcFlow, OidcTokens};
+    ///
+    /// let callback = OidcCallback::blocking(OidcFlow::Machine, |_request| {
+    ///     Ok(OidcTokens::new(std::fs::read_to_string("/run/secrets/token")?))
+    /// });
+    /// ```
     pub fn blocking(
         flow: OidcFlow,
         callback: impl Fn(OidcRequest) -> Result<OidcTokens, CallbackError> + Send + Sync + 'static,
@@ -191,6 +241,14 @@ impl OidcCallback {
     }
 
     /// Returns the flow in which the callback obtains tokens.
+    ///
+    /// ```
+    /// use onionskin_core::options::{OidcCallback, OidcFlow, OidcTokens};
+    ///
+    /// let read = |_request| Ok(OidcTokens::new("eyJhbGciOi..."));
+    /// let callback = OidcCallback::blocking(OidcFlow::Human, read);
+    /// assert_eq!(callback.flow(), OidcFlow::Human);
+    /// ```
     #[must_use]
     pub fn flow(&self) -> OidcFlow {
         self.flow

@@ -16,6 +16,13 @@ pub struct Login {
 
 impl Login {
     /// Returns a login with this user name and password.
+    ///
+    /// ```
+    /// use onionskin_core::options::Login;
+    ///
+    /// let login = Login::new("app", "pencil");
+    /// assert_eq!(login.password.expose(), "pencil");
+    /// ```
     #[must_use]
     pub fn new(username: impl Into<String>, password: impl Into<String>) -> Self {
         Self {
@@ -72,6 +79,18 @@ pub struct PasswordProvider(Callback<PasswordRequest, Login>);
 
 impl PasswordProvider {
     /// Returns a provider that calls a closure, and waits for the future that it returns.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Login, PasswordProvider};
+    ///
+    /// let provider = PasswordProvider::new(|request| async move {
+    ///     match request.refused {
+    ///         None => Ok(Login::new("app", "pencil")),
+    ///         // The password was changed.
+    ///         Some(_) => Ok(Login::new("app", "crayon")),
+    ///     }
+    /// });
+    /// ```
     pub fn new<F>(callback: impl Fn(PasswordRequest) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Login, CallbackError>> + Send + 'static,
@@ -80,6 +99,15 @@ impl PasswordProvider {
     }
 
     /// Returns a provider that calls a closure that may block.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Login, PasswordProvider};
+    ///
+    /// let provider = PasswordProvider::blocking(|_request| {
+    ///     let password = std::fs::read_to_string("/run/secrets/mongodb")?;
+    ///     Ok(Login::new("app", password.trim()))
+    /// });
+    /// ```
     pub fn blocking(
         callback: impl Fn(PasswordRequest) -> Result<Login, CallbackError> + Send + Sync + 'static,
     ) -> Self {
