@@ -51,6 +51,12 @@ pub enum Address {
 impl Address {
     /// Creates the address of `host` and `port`. The host is changed to lower case, except the zone
     /// of an IPv6 address.
+    ///
+    /// ```
+    /// use onionskin_core::address::Address;
+    ///
+    /// assert_eq!(Address::tcp("DB1.example.net", 27017).to_string(), "db1.example.net:27017");
+    /// ```
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
         // The zone of an IPv6 address is the name of an interface, whose letter case counts.
@@ -64,12 +70,25 @@ impl Address {
     }
 
     /// Creates the address of the Unix domain socket at `path`.
+    ///
+    /// ```
+    /// use onionskin_core::address::Address;
+    ///
+    /// let address = Address::unix("/tmp/mongodb-27017.sock");
+    /// assert_eq!(address.port(), None);
+    /// ```
     #[must_use]
     pub fn unix(path: &str) -> Self {
         Self::Unix { path: path.into() }
     }
 
     /// Returns the host name, the IP literal or the socket path.
+    ///
+    /// ```
+    /// use onionskin_core::address::Address;
+    ///
+    /// assert_eq!(Address::tcp("db1.example.net", 27017).host(), "db1.example.net");
+    /// ```
     #[must_use]
     pub fn host(&self) -> &str {
         match self {
@@ -79,6 +98,12 @@ impl Address {
     }
 
     /// Returns the port; `None` for a Unix domain socket.
+    ///
+    /// ```
+    /// use onionskin_core::address::Address;
+    ///
+    /// assert_eq!(Address::tcp("db1.example.net", 27018).port(), Some(27018));
+    /// ```
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         match self {
@@ -192,6 +217,14 @@ pub enum ServerAddress {
 
 impl ServerAddress {
     /// Parses an address, in the forms of [`Address`]. A text without a port gives no port.
+    ///
+    /// ```
+    /// use onionskin_core::address::ServerAddress;
+    ///
+    /// let address = ServerAddress::parse("db1.example.net:27018")?;
+    /// assert_eq!(address.port(), Some(27018));
+    /// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+    /// ```
     pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidAddress> {
         let text = text.as_ref();
         let mut address = Self::from(text.parse::<Address>()?);
@@ -205,6 +238,14 @@ impl ServerAddress {
 
     /// Returns the host name, the IP literal, or the socket path with characters that are not UTF-8
     /// replaced.
+    ///
+    /// ```
+    /// use onionskin_core::address::ServerAddress;
+    ///
+    /// let address: ServerAddress = "db1.example.net".parse()?;
+    /// assert_eq!(address.host(), "db1.example.net");
+    /// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+    /// ```
     #[must_use]
     pub fn host(&self) -> Cow<'_, str> {
         match self {
@@ -214,6 +255,14 @@ impl ServerAddress {
     }
 
     /// Returns the port, if one is set; `None` for a Unix domain socket.
+    ///
+    /// ```
+    /// use onionskin_core::address::ServerAddress;
+    ///
+    /// let address: ServerAddress = "db1.example.net".parse()?;
+    /// assert_eq!(address.port(), None);
+    /// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+    /// ```
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         match self {

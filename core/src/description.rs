@@ -136,6 +136,13 @@ impl ServerDescription {
     }
 
     /// Creates the description of type `Unknown` with which a server starts.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, description::{ServerDescription, ServerType}};
+    ///
+    /// let server = ServerDescription::unknown(Address::tcp("localhost", 27017));
+    /// assert_eq!(server.server_type, ServerType::Unknown);
+    /// ```
     #[must_use]
     pub fn unknown(address: Address) -> Self {
         Self {
@@ -168,6 +175,16 @@ impl ServerDescription {
     /// no event ([SDAM-59]). Table A.2.1 lists the fields that are compared: all but round trip
     /// times, `lastWrite` and the time of the update.
     ///
+    /// ```
+    /// use onionskin_core::{address::Address, description::ServerDescription};
+    /// use std::time::Duration;
+    ///
+    /// let server = ServerDescription::unknown(Address::tcp("localhost", 27017));
+    /// let mut slower = server.clone();
+    /// slower.round_trip_time = Some(Duration::from_millis(9));
+    /// assert!(server.is_same(&slower));
+    /// ```
+    ///
     /// [SDAM-59]: crate::requirements::discovery#SDAM-59
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -197,6 +214,13 @@ impl ServerDescription {
     }
 
     /// Returns all members that the reply lists: hosts, passives and arbiters.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, description::ServerDescription};
+    ///
+    /// let server = ServerDescription::unknown(Address::tcp("localhost", 27017));
+    /// assert_eq!(server.members().count(), 0);
+    /// ```
     pub fn members(&self) -> impl Iterator<Item = &Address> {
         self.hosts
             .iter()
@@ -253,6 +277,15 @@ pub struct TopologyDescription {
 
 impl TopologyDescription {
     /// Creates a topology description of type `Unknown` without servers.
+    ///
+    /// ```
+    /// use bson::oid::ObjectId;
+    /// use onionskin_core::description::{TopologyDescription, TopologyId};
+    ///
+    /// let id = TopologyId(ObjectId::from_bytes([1; 12]));
+    /// let topology = TopologyDescription::unknown(id);
+    /// assert!(topology.servers.is_empty());
+    /// ```
     #[must_use]
     pub fn unknown(id: TopologyId) -> Self {
         Self {
@@ -269,6 +302,15 @@ impl TopologyDescription {
 
     /// True if the descriptions count as equal, so that the replacement of one by the other emits
     /// no event. Server descriptions are compared by [`ServerDescription::is_same`].
+    ///
+    /// ```
+    /// use bson::oid::ObjectId;
+    /// use onionskin_core::description::{TopologyDescription, TopologyId};
+    ///
+    /// let id = TopologyId(ObjectId::from_bytes([1; 12]));
+    /// let topology = TopologyDescription::unknown(id);
+    /// assert!(topology.is_same(&topology.clone()));
+    /// ```
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.topology_type == other.topology_type
@@ -286,6 +328,15 @@ impl TopologyDescription {
     }
 
     /// Returns the description of the primary, if one is known.
+    ///
+    /// ```
+    /// use onionskin_core::description::TopologyDescription;
+    ///
+    /// fn primary(topology: &TopologyDescription) -> String {
+    ///     let address = topology.primary().map(|server| server.address.to_string());
+    ///     address.unwrap_or_else(|| "none".to_owned())
+    /// }
+    /// ```
     #[must_use]
     pub fn primary(&self) -> Option<&Arc<ServerDescription>> {
         self.servers

@@ -56,6 +56,15 @@ pub struct DeleteResult {
 
 impl InsertOneResult {
     /// Returns the result of an insert of the document with this `_id`.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::operation::crud::InsertOneResult;
+    ///
+    /// // For a test double of the application.
+    /// let result = InsertOneResult::new(Bson::from(7));
+    /// assert_eq!(result.inserted_id, Bson::from(7));
+    /// ```
     #[must_use]
     pub const fn new(inserted_id: Bson) -> Self {
         Self {
@@ -68,6 +77,15 @@ impl InsertOneResult {
 impl InsertManyResult {
     /// Returns the result of an insert of documents with these `_id`s, by their index in the
     /// caller's list.
+    ///
+    /// ```
+    /// use bson::Bson;
+    /// use onionskin_core::operation::crud::InsertManyResult;
+    ///
+    /// // For a test double of the application.
+    /// let result = InsertManyResult::new([(0, Bson::from(7))].into());
+    /// assert_eq!(result.inserted_ids.len(), 1);
+    /// ```
     #[must_use]
     pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
         Self {
@@ -149,6 +167,13 @@ macro_rules! acknowledged {
             /// False if the write concern was unacknowledged (`w: 0`). Then the server sent no
             /// reply: the counts are zero, and the write may have had no effect (CRUD, *Write
             /// Results*).
+            ///
+            /// ```
+            /// use bson::Bson;
+            /// use onionskin_core::operation::crud::InsertOneResult;
+            ///
+            /// assert!(InsertOneResult::new(Bson::from(7)).is_acknowledged());
+            /// ```
             #[must_use]
             pub const fn is_acknowledged(&self) -> bool {
                 !self.unacknowledged

@@ -38,6 +38,13 @@ pub enum ServerType {
 impl ServerType {
     /// True for the types that hold data or give access to servers that do ([SDAM-13], [LB-20]).
     ///
+    /// ```
+    /// use onionskin_core::description::ServerType;
+    ///
+    /// assert!(ServerType::RsSecondary.is_data_bearing());
+    /// assert!(!ServerType::RsArbiter.is_data_bearing());
+    /// ```
+    ///
     /// [SDAM-13]: crate::requirements::discovery#SDAM-13
     /// [LB-20]: crate::requirements::load_balancers#LB-20
     #[must_use]
@@ -53,12 +60,25 @@ impl ServerType {
     }
 
     /// True unless the type is `Unknown` or `PossiblePrimary`.
+    ///
+    /// ```
+    /// use onionskin_core::description::ServerType;
+    ///
+    /// assert!(ServerType::RsArbiter.is_available());
+    /// assert!(!ServerType::Unknown.is_available());
+    /// ```
     #[must_use]
     pub const fn is_available(self) -> bool {
         !matches!(self, Self::Unknown | Self::PossiblePrimary)
     }
 
     /// Returns the name of the type in the specifications.
+    ///
+    /// ```
+    /// use onionskin_core::description::ServerType;
+    ///
+    /// assert_eq!(ServerType::RsPrimary.name(), "RSPrimary");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,6 +124,12 @@ pub enum TopologyType {
 
 impl TopologyType {
     /// Returns the name of the type in the specifications.
+    ///
+    /// ```
+    /// use onionskin_core::description::TopologyType;
+    ///
+    /// assert_eq!(TopologyType::Sharded.name(), "Sharded");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,6 +143,13 @@ impl TopologyType {
     }
 
     /// True for a replica set, with or without a known primary.
+    ///
+    /// ```
+    /// use onionskin_core::description::TopologyType;
+    ///
+    /// assert!(TopologyType::ReplicaSetNoPrimary.is_replica_set());
+    /// assert!(!TopologyType::Single.is_replica_set());
+    /// ```
     #[must_use]
     pub const fn is_replica_set(self) -> bool {
         matches!(

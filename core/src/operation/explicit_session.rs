@@ -42,24 +42,57 @@ pub struct SessionOptionsBuilder(SessionOptions);
 
 impl SessionOptionsBuilder {
     /// Sets [`SessionOptions::causal_consistency`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// // Reads of the session may miss its earlier writes.
+    /// let options = SessionOptions::builder().causal_consistency(false).build();
+    /// assert_eq!(options.causal_consistency, Some(false));
+    /// ```
     pub fn causal_consistency(mut self, causal: impl Into<Option<bool>>) -> Self {
         self.0.causal_consistency = causal.into();
         self
     }
 
     /// Sets [`SessionOptions::snapshot`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// let options = SessionOptions::builder().snapshot(true).build();
+    /// assert_eq!(options.snapshot, Some(true));
+    /// ```
     pub fn snapshot(mut self, snapshot: impl Into<Option<bool>>) -> Self {
         self.0.snapshot = snapshot.into();
         self
     }
 
     /// Sets [`SessionOptions::snapshot_time`].
+    ///
+    /// ```
+    /// use bson::Timestamp;
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// let noon = Timestamp { time: 1_767_268_800, increment: 0 };
+    /// let options = SessionOptions::builder().snapshot(true).snapshot_time(noon).build();
+    /// assert!(options.check().is_ok());
+    /// ```
     pub fn snapshot_time(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.0.snapshot_time = time.into();
         self
     }
 
     /// Sets [`SessionOptions::default_transaction_options`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::{SessionOptions, TransactionOptions};
+    /// use onionskin_core::options::WriteConcern;
+    ///
+    /// let durable = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// let options = SessionOptions::builder().default_transaction_options(durable).build();
+    /// assert!(options.default_transaction_options.is_some());
+    /// ```
     pub fn default_transaction_options(
         mut self,
         options: impl Into<Option<TransactionOptions>>,
@@ -69,12 +102,27 @@ impl SessionOptionsBuilder {
     }
 
     /// Sets [`SessionOptions::default_timeout`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = SessionOptions::builder().default_timeout(Duration::from_secs(10)).build();
+    /// assert_eq!(options.default_timeout, Some(Duration::from_secs(10)));
+    /// ```
     pub fn default_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.0.default_timeout = timeout.into();
         self
     }
 
     /// Returns the options.
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// let options = SessionOptions::builder().build();
+    /// assert_eq!(options, SessionOptions::default());
+    /// ```
     #[must_use]
     pub fn build(self) -> SessionOptions {
         self.0
@@ -83,12 +131,26 @@ impl SessionOptionsBuilder {
 
 impl SessionOptions {
     /// Returns a builder in which no option is set.
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// let options = SessionOptions::builder().snapshot(true).build();
+    /// assert_eq!(options.causal_consistency, None);
+    /// ```
     pub fn builder() -> SessionOptionsBuilder {
         SessionOptionsBuilder::default()
     }
 
     /// Fails if a snapshot session is to be causally consistent, or if a session without snapshot
     /// has the time of one (Snapshot Reads Specification, *Session Options*).
+    ///
+    /// ```
+    /// use onionskin_core::operation::SessionOptions;
+    ///
+    /// let both = SessionOptions::builder().snapshot(true).causal_consistency(true).build();
+    /// assert!(both.check().is_err());
+    /// ```
     pub fn check(&self) -> Result<(), Error> {
         let is_snapshot = self.snapshot == Some(true);
         if is_snapshot && self.causal_consistency == Some(true) {

@@ -43,30 +43,69 @@ pub struct TransactionOptionsBuilder(TransactionOptions);
 
 impl TransactionOptionsBuilder {
     /// Sets [`TransactionOptions::read_concern`].
+    ///
+    /// ```
+    /// use onionskin_core::{operation::TransactionOptions, options::ReadConcern};
+    ///
+    /// let options = TransactionOptions::builder().read_concern(ReadConcern::snapshot()).build();
+    /// assert_eq!(options.read_concern, Some(ReadConcern::snapshot()));
+    /// ```
     pub fn read_concern(mut self, concern: impl Into<Option<ReadConcern>>) -> Self {
         self.0.read_concern = concern.into();
         self
     }
 
     /// Sets [`TransactionOptions::write_concern`].
+    ///
+    /// ```
+    /// use onionskin_core::{operation::TransactionOptions, options::WriteConcern};
+    ///
+    /// let options = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// assert_eq!(options.write_concern, Some(WriteConcern::majority()));
+    /// ```
     pub fn write_concern(mut self, concern: impl Into<Option<WriteConcern>>) -> Self {
         self.0.write_concern = concern.into();
         self
     }
 
     /// Sets [`TransactionOptions::selection_criteria`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::TransactionOptions;
+    /// use onionskin_core::options::{ReadPreference, SelectionCriteria};
+    ///
+    /// // The default of the client can be another one, with which reads in transactions fail.
+    /// let primary = SelectionCriteria::from(ReadPreference::Primary);
+    /// let options = TransactionOptions::builder().selection_criteria(primary.clone()).build();
+    /// assert_eq!(options.selection_criteria, Some(primary));
+    /// ```
     pub fn selection_criteria(mut self, criteria: impl Into<Option<SelectionCriteria>>) -> Self {
         self.0.selection_criteria = criteria.into();
         self
     }
 
     /// Sets [`TransactionOptions::max_commit_time`], which a time limit of the commit supersedes.
+    ///
+    /// ```
+    /// use onionskin_core::operation::TransactionOptions;
+    /// use std::time::Duration;
+    ///
+    /// let options = TransactionOptions::builder().max_commit_time(Duration::from_secs(5)).build();
+    /// assert_eq!(options.max_commit_time, Some(Duration::from_secs(5)));
+    /// ```
     pub fn max_commit_time(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.0.max_commit_time = time.into();
         self
     }
 
     /// Returns the options.
+    ///
+    /// ```
+    /// use onionskin_core::operation::TransactionOptions;
+    ///
+    /// let options = TransactionOptions::builder().build();
+    /// assert_eq!(options, TransactionOptions::default());
+    /// ```
     #[must_use]
     pub fn build(self) -> TransactionOptions {
         self.0
@@ -75,6 +114,13 @@ impl TransactionOptionsBuilder {
 
 impl TransactionOptions {
     /// Returns a builder in which no option is set.
+    ///
+    /// ```
+    /// use onionskin_core::{operation::TransactionOptions, options::ReadConcern};
+    ///
+    /// let options = TransactionOptions::builder().read_concern(ReadConcern::majority()).build();
+    /// assert_eq!(options.write_concern, None);
+    /// ```
     pub fn builder() -> TransactionOptionsBuilder {
         TransactionOptionsBuilder::default()
     }

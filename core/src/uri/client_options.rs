@@ -40,6 +40,15 @@ impl ClientOptions {
     /// Parses a connection string as [`parse`](Self::parse) does, for a client with this kind of
     /// monitoring. [`Monitoring::Scanning`] is for clients that check servers on demand, such as
     /// those of `onionskin-blocking`, which have the option `serverSelectionTryOnce`.
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, Monitoring};
+    ///
+    /// let text = "mongodb://localhost/?serverSelectionTryOnce=false";
+    /// let options = ClientOptions::parse_for(text, Monitoring::Scanning)?;
+    /// assert_eq!(options.server_selection_try_once, Some(false));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<Self> {
         parse_for(text, monitoring).map(super::ParsedUri::into_options)
     }
@@ -52,6 +61,14 @@ pub struct ParseConnectionString(Result<ClientOptions>);
 
 impl ParseConnectionString {
     /// Returns the options without waiting.
+    ///
+    /// ```
+    /// use onionskin_core::options::ClientOptions;
+    ///
+    /// let options = ClientOptions::parse("mongodb://localhost/?maxPoolSize=5").run()?;
+    /// assert_eq!(options.max_pool_size, Some(5));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn run(self) -> Result<ClientOptions> {
         self.0
     }
@@ -68,6 +85,13 @@ impl IntoFuture for ParseConnectionString {
 
 impl super::ParsedUri {
     /// Returns the options, which keep the warnings ([`ClientOptions::warnings`]).
+    ///
+    /// ```
+    /// let parsed = onionskin_core::uri::parse("mongodb://localhost/?maxPoolSize=lots")?;
+    /// let options = parsed.into_options();
+    /// assert_eq!(options.warnings().len(), 1);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     #[must_use]
     pub fn into_options(self) -> ClientOptions {
         let mut options = self.options;

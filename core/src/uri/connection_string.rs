@@ -24,6 +24,12 @@ pub enum Scheme {
 
 impl Scheme {
     /// Returns the scheme as it is written before `://`.
+    ///
+    /// ```
+    /// use onionskin_core::uri::Scheme;
+    ///
+    /// assert_eq!(Scheme::MongodbSrv.name(), "mongodb+srv");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,6 +101,15 @@ impl ConnectionString {
     /// Fails with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) for the strings for
     /// which [`uri::parse`](super::parse) fails. The message says what to change, and quotes no
     /// part of the string that could be a secret.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let string = ConnectionString::parse("mongodb://db1.example.net,db2.example.net/")?;
+    /// assert_eq!(string.hosts().len(), 2);
+    /// assert!(ConnectionString::parse("localhost:27017").is_err());
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Self> {
         let string = Self::read(text)?;
         string.parse_options(Monitoring::Background)?;
@@ -121,6 +136,15 @@ impl ConnectionString {
     /// Replaces the hosts, and makes the scheme `mongodb`. Fails if there is no host, if a host
     /// cannot be written in a connection string, and if an option needs another number of hosts or
     /// `mongodb+srv`.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, uri::ConnectionString};
+    ///
+    /// let mut string = ConnectionString::parse("mongodb+srv://cluster.example.net/?tls=true")?;
+    /// string.set_hosts([Address::tcp("localhost", 27017)])?;
+    /// assert_eq!(string.to_string(), "mongodb://localhost:27017/?tls=true");
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn set_hosts(&mut self, hosts: impl Into<Vec<Address>>) -> Result<&mut Self> {
         let hosts = hosts.into();
         self.change(UriPart::Host, |string| string.hosts = Hosts::Seeds(hosts))
@@ -129,6 +153,15 @@ impl ConnectionString {
     /// Replaces the hosts by the host of SRV records, and makes the scheme `mongodb+srv`, which
     /// switches TLS on. Fails if `host` is not one host name without a port, and if an option
     /// conflicts with `mongodb+srv`.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/app")?;
+    /// string.set_srv_host("cluster.example.net")?;
+    /// assert_eq!(string.srv_host(), Some("cluster.example.net"));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn set_srv_host(&mut self, host: &str) -> Result<&mut Self> {
         let host = host.to_ascii_lowercase();
         self.change(UriPart::Host, |string| string.hosts = Hosts::Srv(host))
@@ -138,6 +171,15 @@ impl ConnectionString {
     /// differs from an empty one ([CS-7]). Fails if the authentication mechanism forbids or
     /// requires one of them, and if the user name is empty.
     ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/")?;
+    /// string.set_credentials("me@example.net", Some("p:ncil"))?;
+    /// assert_eq!(string.username(), Some("me@example.net"));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    ///
     /// [CS-7]: crate::requirements::connection_strings#CS-7
     pub fn set_credentials(&mut self, username: &str, password: Option<&str>) -> Result<&mut Self> {
         let userinfo = (username.to_owned(), password.map(Secret::new));
@@ -145,12 +187,32 @@ impl ConnectionString {
     }
 
     /// Removes the user name and the password. Fails if the authentication mechanism requires them.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://me:pencil@localhost/")?;
+    /// string.clear_credentials()?;
+    /// assert_eq!(string.username(), None);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn clear_credentials(&mut self) -> Result<&mut Self> {
         self.change(UriPart::UserInfo, |string| string.userinfo = None)
     }
 
     /// Sets or removes the database, which needs no encoding. Fails if the name is empty or has a
     /// character that database names must not have.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/app")?;
+    /// string.set_database("archive")?;
+    /// assert_eq!(string.database(), Some("archive"));
+    /// string.set_database(None)?;
+    /// assert_eq!(string.database(), None);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn set_database<'a>(&mut self, name: impl Into<Option<&'a str>>) -> Result<&mut Self> {
         let name = name.into().map(str::to_owned);
         self.change(UriPart::Database, |string| string.database = name)
@@ -161,12 +223,30 @@ impl ConnectionString {
     ///
     /// Fails if parsing would fail with the option. An option that is unknown, or that has a value
     /// that parsing ignores, is set; [`parse_options`](Self::parse_options) warns about it.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/?w=1")?;
+    /// string.set_option("W", "majority")?;
+    /// assert_eq!(string.option("w"), Some("majority"));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<&mut Self> {
         self.change_options([(name, Some(value))])
     }
 
     /// Adds an option after the others, for example one more tag set of `readPreferenceTags`. The
     /// value needs no encoding. Fails if parsing would fail with the option.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/?readPreference=nearest")?;
+    /// string.add_option("readPreferenceTags", "dc:ny")?.add_option("readPreferenceTags", "")?;
+    /// assert_eq!(string.options().count(), 3);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn add_option(&mut self, name: &str, value: &str) -> Result<&mut Self> {
         let pair = Pair::new(name, value);
         self.change(UriPart::Options, |string| string.options.push(pair))
@@ -174,6 +254,15 @@ impl ConnectionString {
 
     /// Removes all occurrences of an option, if there are any. Fails if another option requires
     /// this one.
+    ///
+    /// ```
+    /// use onionskin_core::uri::ConnectionString;
+    ///
+    /// let mut string = ConnectionString::parse("mongodb://localhost/?w=1&appName=shop")?;
+    /// string.remove_option("appName")?;
+    /// assert_eq!(string.option("appName"), None);
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn remove_option(&mut self, name: &str) -> Result<&mut Self> {
         self.change_options([(name, None)])
     }
@@ -201,71 +290,6 @@ impl ConnectionString {
         })
     }
 
-    /// Returns the scheme.
-    #[must_use]
-    pub const fn scheme(&self) -> Scheme {
-        match self.hosts {
-            Hosts::Seeds(_) => Scheme::Mongodb,
-            Hosts::Srv(_) => Scheme::MongodbSrv,
-        }
-    }
-
-    /// Returns the hosts, in the order of the string. Empty with `mongodb+srv`.
-    #[must_use]
-    pub fn hosts(&self) -> &[Address] {
-        match &self.hosts {
-            Hosts::Seeds(hosts) => hosts,
-            Hosts::Srv(_) => &[],
-        }
-    }
-
-    /// Returns the host of SRV records, in lower case; `None` with `mongodb`.
-    #[must_use]
-    pub fn srv_host(&self) -> Option<&str> {
-        match &self.hosts {
-            Hosts::Seeds(_) => None,
-            Hosts::Srv(host) => Some(host),
-        }
-    }
-
-    /// Returns the user name, decoded.
-    #[must_use]
-    pub fn username(&self) -> Option<&str> {
-        self.userinfo.as_ref().map(|(name, _)| name.as_str())
-    }
-
-    /// Returns the password, decoded. `None` means that there is no colon after the user name,
-    /// which differs from an empty password ([CS-7]).
-    ///
-    /// [CS-7]: crate::requirements::connection_strings#CS-7
-    #[must_use]
-    pub fn password(&self) -> Option<&Secret> {
-        let (_, password) = self.userinfo.as_ref()?;
-        password.as_ref()
-    }
-
-    /// Returns the database, decoded.
-    #[must_use]
-    pub fn database(&self) -> Option<&str> {
-        self.database.as_deref()
-    }
-
-    /// Returns the key and the value of each option, in the order of the string. Both are decoded,
-    /// except a value whose percent-encoding is invalid. Unknown options are among them. Values can
-    /// be secrets, such as that of `proxyPassword`.
-    pub fn options(&self) -> impl Iterator<Item = (&str, &str)> {
-        let options = self.options.iter();
-        options.map(|pair| (pair.key.as_str(), pair.value.expose()))
-    }
-
-    /// Returns the value of an option as [`options`](Self::options) does; of its last occurrence if
-    /// there are several. The letter case of `name` does not count.
-    #[must_use]
-    pub fn option(&self, name: &str) -> Option<&str> {
-        let pair = self.options.iter().rev().find(|pair| pair.is(name))?;
-        Some(pair.value.expose())
-    }
-
     /// Returns the whole connection string, with the password and all other secrets. Parsing the
     /// text gives an equal connection string.
     ///
@@ -289,6 +313,15 @@ impl ConnectionString {
     ///
     /// A connection string that was parsed or changed is valid with background monitoring. With
     /// [`Monitoring::Scanning`], interpretation can fail nevertheless.
+    ///
+    /// ```
+    /// use onionskin_core::{options::Monitoring, uri::ConnectionString};
+    ///
+    /// let string = ConnectionString::parse("mongodb://localhost/?maxPoolSize=5")?;
+    /// let parsed = string.parse_options(Monitoring::Background)?;
+    /// assert_eq!(parsed.options.max_pool_size, Some(5));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
     pub fn parse_options(&self, monitoring: Monitoring) -> Result<ParsedUri> {
         let parts = (
             self.hosts.clone(),

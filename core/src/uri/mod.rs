@@ -34,6 +34,7 @@ mod ineffective;
 mod nearest;
 mod options;
 mod pairs;
+mod parts;
 mod print;
 mod split;
 mod srv;

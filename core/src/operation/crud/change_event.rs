@@ -12,12 +12,30 @@ pub struct ResumeToken(RawDocumentBuf);
 
 impl ResumeToken {
     /// Returns the token that a document is, such as the `_id` of an event.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use onionskin_core::operation::crud::ResumeToken;
+    ///
+    /// // The token that the application has stored.
+    /// let token = ResumeToken::from_document(rawdoc! { "_data": "8265" });
+    /// assert_eq!(token.as_document().get_str("_data").ok(), Some("8265"));
+    /// ```
     #[must_use]
     pub const fn from_document(document: RawDocumentBuf) -> Self {
         Self(document)
     }
 
     /// Returns the document of the token.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::ResumeToken;
+    ///
+    /// /// Returns the bytes of a token, to be stored.
+    /// fn bytes(token: &ResumeToken) -> Vec<u8> {
+    ///     token.as_document().as_bytes().to_vec()
+    /// }
+    /// ```
     #[must_use]
     pub fn as_document(&self) -> &RawDocument {
         &self.0

@@ -30,6 +30,13 @@ pub struct Namespace {
 
 impl Namespace {
     /// Returns the namespace of a database and a collection.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::Namespace;
+    ///
+    /// let people = Namespace::new("app", "people");
+    /// assert_eq!(people.coll, "people");
+    /// ```
     pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
         let (db, coll) = (db.into(), coll.into());
         Self { db, coll }

@@ -43,18 +43,43 @@ pub struct IndexModelBuilder(IndexModel);
 
 impl IndexModelBuilder {
     /// Sets the keys.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::IndexModel;
+    ///
+    /// let index = IndexModel::builder().keys(doc! { "city": 1, "born": -1 }).build();
+    /// assert_eq!(index.name(), "city_1_born_-1");
+    /// ```
     pub fn keys(mut self, keys: impl Into<Document>) -> Self {
         self.0.keys = keys.into();
         self
     }
 
     /// Sets the options.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::{IndexModel, IndexOptions};
+    ///
+    /// let unique = IndexOptions::builder().unique(true).build();
+    /// let index = IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build();
+    /// assert!(index.options.is_some());
+    /// ```
     pub fn options(mut self, options: impl Into<Option<IndexOptions>>) -> Self {
         self.0.options = options.into();
         self
     }
 
     /// Returns the index.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::IndexModel;
+    ///
+    /// let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
+    /// assert_eq!(index.options, None);
+    /// ```
     #[must_use]
     pub fn build(self) -> IndexModel {
         self.0
@@ -63,12 +88,28 @@ impl IndexModelBuilder {
 
 impl IndexModel {
     /// Returns a builder without keys and options.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::IndexModel;
+    ///
+    /// let index = IndexModel::builder().keys(doc! { "place": "2dsphere" }).build();
+    /// assert_eq!(index.keys, doc! { "place": "2dsphere" });
+    /// ```
     pub fn builder() -> IndexModelBuilder {
         IndexModelBuilder::default()
     }
 
     /// Returns the name of the options, or else the name that drivers make of the keys: `age_1` for
     /// `{ age: 1 }`.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::IndexModel;
+    ///
+    /// let index = IndexModel::builder().keys(doc! { "place": "2dsphere" }).build();
+    /// assert_eq!(index.name(), "place_2dsphere");
+    /// ```
     #[must_use]
     pub fn name(&self) -> String {
         let named = self.options.as_ref().and_then(|o| o.name.clone());

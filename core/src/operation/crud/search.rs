@@ -48,24 +48,54 @@ pub struct SearchIndexModelBuilder(SearchIndexModel);
 
 impl SearchIndexModelBuilder {
     /// Sets the definition. Default: an empty document.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::SearchIndexModel;
+    ///
+    /// let dynamic = doc! { "mappings": { "dynamic": true } };
+    /// let index = SearchIndexModel::builder().definition(dynamic.clone()).build();
+    /// assert_eq!(index.definition, dynamic);
+    /// ```
     pub fn definition(mut self, definition: impl Into<Document>) -> Self {
         self.0.definition = definition.into();
         self
     }
 
     /// Sets the name. Default: that of the server, `default`.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::SearchIndexModel;
+    ///
+    /// let index = SearchIndexModel::builder().name("plot".to_owned()).build();
+    /// assert_eq!(index.name.as_deref(), Some("plot"));
+    /// ```
     pub fn name(mut self, name: impl Into<Option<String>>) -> Self {
         self.0.name = name.into();
         self
     }
 
     /// Sets the type. Default: that of the server, [`SearchIndexType::Search`].
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::{SearchIndexModel, SearchIndexType};
+    ///
+    /// let index = SearchIndexModel::builder().index_type(SearchIndexType::VectorSearch).build();
+    /// assert_eq!(index.index_type, Some(SearchIndexType::VectorSearch));
+    /// ```
     pub fn index_type(mut self, index_type: impl Into<Option<SearchIndexType>>) -> Self {
         self.0.index_type = index_type.into();
         self
     }
 
     /// Returns the index.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::SearchIndexModel;
+    ///
+    /// let index = SearchIndexModel::builder().build();
+    /// assert_eq!(index, SearchIndexModel::default());
+    /// ```
     #[must_use]
     pub fn build(self) -> SearchIndexModel {
         self.0
@@ -74,6 +104,14 @@ impl SearchIndexModelBuilder {
 
 impl SearchIndexModel {
     /// Returns a builder without a definition, a name and a type.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use onionskin_core::operation::crud::SearchIndexModel;
+    ///
+    /// let index = SearchIndexModel::builder().definition(doc! { "mappings": {} }).build();
+    /// assert_eq!(index.name, None);
+    /// ```
     pub fn builder() -> SearchIndexModelBuilder {
         SearchIndexModelBuilder::default()
     }

@@ -9,13 +9,18 @@ options! { ($)
     /// The options of a bucket. `None` means those of the database, unless a field says otherwise.
     ///
     /// ```
-    /// use onionskin_core::{operation::gridfs::GridFsBucketOptions, options::WriteConcern};
+    /// use onionskin_core::operation::gridfs::GridFsBucketOptions;
+    /// use onionskin_core::options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+    /// use std::time::Duration;
     ///
     /// // The collections `images.files` and `images.chunks`, with chunks of one mebibyte.
     /// let options = GridFsBucketOptions::builder()
     ///     .bucket_name("images")
     ///     .chunk_size_bytes(1_048_576)
     ///     .write_concern(WriteConcern::majority())
+    ///     .read_concern(ReadConcern::majority())
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::primary_preferred(None)))
+    ///     .timeout(Duration::from_secs(60))
     ///     .build();
     /// assert_eq!(options.bucket_name.as_deref(), Some("images"));
     /// ```

@@ -123,13 +123,22 @@ models! {
     /// Changes the first document that matches a filter.
     ///
     /// ```
-    /// use bson::doc;
+    /// use bson::{Bson, doc};
     /// use onionskin_core::operation::crud::UpdateOneModel;
     ///
     /// let update = UpdateOneModel::builder()
     ///     .filter(doc! { "name": "Ada" })
     ///     .update(doc! { "$set": { "active": true } })
     ///     .upsert(true)
+    ///     .build();
+    /// // Raises the low grades of the first student of a city.
+    /// let update = UpdateOneModel::builder()
+    ///     .filter(doc! { "city": "Berlin" })
+    ///     .update(doc! { "$set": { "grades.$[low]": 5 } })
+    ///     .array_filters(vec![Bson::from(doc! { "low": { "$lt": 5 } })])
+    ///     .collation(doc! { "locale": "de" })
+    ///     .hint(Bson::from("city_1"))
+    ///     .sort(doc! { "_id": 1 })
     ///     .build();
     /// ```
     UpdateOneModel, built by UpdateOneModelBuilder, UpdateOne {
@@ -156,9 +165,12 @@ models! {
     /// use onionskin_core::operation::crud::UpdateManyModel;
     ///
     /// let update = UpdateManyModel::builder()
-    ///     .filter(doc! { "born": { "$lt": 1900 } })
-    ///     .update(doc! { "$set": { "active": false } })
-    ///     .hint(Bson::from("born_1"))
+    ///     .filter(doc! { "city": "Berlin" })
+    ///     .update(doc! { "$set": { "grades.$[low]": 5 } })
+    ///     .array_filters(vec![Bson::from(doc! { "low": { "$lt": 5 } })])
+    ///     .collation(doc! { "locale": "de" })
+    ///     .hint(Bson::from("city_1"))
+    ///     .upsert(false)
     ///     .build();
     /// ```
     UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
@@ -179,12 +191,15 @@ models! {
     /// Replaces the first document that matches a filter.
     ///
     /// ```
-    /// use bson::doc;
+    /// use bson::{Bson, doc};
     /// use onionskin_core::operation::crud::ReplaceOneModel;
     ///
     /// let replace = ReplaceOneModel::builder()
-    ///     .filter(doc! { "name": "Ada" })
+    ///     .filter(doc! { "name": "ada" })
     ///     .replacement(doc! { "name": "Ada", "born": 1815 })
+    ///     .collation(doc! { "locale": "en", "strength": 2 })
+    ///     .hint(Bson::from("name_1"))
+    ///     .sort(doc! { "_id": 1 })
     ///     .upsert(true)
     ///     .build();
     /// ```
@@ -206,13 +221,14 @@ models! {
     /// Deletes the first document that matches a filter.
     ///
     /// ```
-    /// use bson::doc;
+    /// use bson::{Bson, doc};
     /// use onionskin_core::operation::crud::{DeleteOneModel, Namespace};
     ///
-    /// let people = Namespace::new("app", "people");
     /// let delete = DeleteOneModel::builder()
-    ///     .namespace(people)
-    ///     .filter(doc! { "name": "Ada" })
+    ///     .namespace(Namespace::new("app", "people"))
+    ///     .filter(doc! { "name": "ada" })
+    ///     .collation(doc! { "locale": "en", "strength": 2 })
+    ///     .hint(Bson::from("name_1"))
     ///     .build();
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
@@ -228,11 +244,15 @@ models! {
     /// Deletes all documents that match a filter.
     ///
     /// ```
-    /// use bson::doc;
+    /// use bson::{Bson, doc};
     /// use onionskin_core::operation::crud::{DeleteManyModel, Namespace};
     ///
-    /// let log = Namespace::new("app", "log");
-    /// let delete = DeleteManyModel::builder().namespace(log).filter(doc! { "old": true }).build();
+    /// let delete = DeleteManyModel::builder()
+    ///     .namespace(Namespace::new("app", "people"))
+    ///     .filter(doc! { "name": "ada" })
+    ///     .collation(doc! { "locale": "en", "strength": 2 })
+    ///     .hint(Bson::from("name_1"))
+    ///     .build();
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
     DeleteManyModel, built by DeleteManyModelBuilder, DeleteMany {

@@ -9,13 +9,16 @@ options! { ($)
     ///
     /// ```
     /// use onionskin_core::operation::crud::CollectionOptions;
-    /// use onionskin_core::options::{ReadPreference, SelectionCriteria, WriteConcern};
+    /// use onionskin_core::options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+    /// use std::time::Duration;
     ///
     /// let options = CollectionOptions::builder()
     ///     .selection_criteria(SelectionCriteria::from(ReadPreference::secondary_preferred(None)))
+    ///     .read_concern(ReadConcern::majority())
     ///     .write_concern(WriteConcern::majority())
+    ///     .timeout(Duration::from_secs(10))
     ///     .build();
-    /// assert_eq!(options.read_concern, None);
+    /// assert_eq!(options.read_concern, Some(ReadConcern::majority()));
     /// ```
     CollectionOptions, built by CollectionOptionsBuilder => {
         /// The read concern.
@@ -33,15 +36,16 @@ options! { ($)
     ///
     /// ```
     /// use onionskin_core::operation::crud::DatabaseOptions;
-    /// use onionskin_core::options::{ReadConcern, WriteConcern};
+    /// use onionskin_core::options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
     /// use std::time::Duration;
     ///
     /// let options = DatabaseOptions::builder()
+    ///     .selection_criteria(SelectionCriteria::from(ReadPreference::secondary_preferred(None)))
     ///     .read_concern(ReadConcern::majority())
     ///     .write_concern(WriteConcern::majority())
     ///     .timeout(Duration::from_secs(10))
     ///     .build();
-    /// assert_eq!(options.timeout, Some(Duration::from_secs(10)));
+    /// assert_eq!(options.read_concern, Some(ReadConcern::majority()));
     /// ```
     DatabaseOptions, built by DatabaseOptionsBuilder => {
         /// The read concern.

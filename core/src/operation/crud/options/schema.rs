@@ -174,16 +174,45 @@ options! { ($)
     ///
     /// ```
     /// use bson::doc;
-    /// use onionskin_core::operation::crud::IndexOptions;
+    /// use onionskin_core::operation::crud::{
+    ///     IndexOptions, IndexVersion, Sphere2DIndexVersion, TextIndexVersion,
+    /// };
+    /// use onionskin_core::options::Collation;
     /// use std::time::Duration;
     ///
     /// // Deletes finished jobs an hour after the time in the field of the index.
-    /// let options = IndexOptions::builder()
+    /// let finished = IndexOptions::builder()
     ///     .name("finished_jobs".to_owned())
     ///     .expire_after(Duration::from_secs(3_600))
     ///     .partial_filter_expression(doc! { "state": "done" })
     ///     .build();
-    /// assert_eq!(options.name.as_deref(), Some("finished_jobs"));
+    /// // No two people have the same name, letter case aside. Queries do not use the index yet.
+    /// let names = IndexOptions::builder()
+    ///     .collation(Collation::builder().locale("en").build())
+    ///     .unique(true)
+    ///     .sparse(true)
+    ///     .hidden(true)
+    ///     .build();
+    /// // A text in the title counts ten times as much as one elsewhere.
+    /// let texts = IndexOptions::builder()
+    ///     .weights(doc! { "title": 10 })
+    ///     .default_language("german".to_owned())
+    ///     .language_override("lang".to_owned())
+    ///     .text_index_version(TextIndexVersion::V3)
+    ///     .build();
+    /// let points = IndexOptions::builder().bits(26).min(-180.0).max(180.0).build();
+    /// let sphere = Sphere2DIndexVersion::V3;
+    /// let places = IndexOptions::builder().sphere_2d_index_version(sphere).build();
+    /// // All fields but one.
+    /// let others = IndexOptions::builder()
+    ///     .wildcard_projection(doc! { "notes": 0 })
+    ///     .storage_engine(doc! { "wiredTiger": { "configString": "prefix_compression=false" } })
+    ///     .version(IndexVersion::V2)
+    ///     .build();
+    /// // Old servers know these; `clustered` is set by servers only.
+    /// let old = IndexOptions::builder().background(true).bucket_size(5).clustered(false).build();
+    /// # let all = [finished, names, texts, points, places, others, old];
+    /// # assert!(all.iter().all(|options| *options != IndexOptions::default()));
     /// ```
     IndexOptions, built by IndexOptionsBuilder => {
         /// Whether the index is built in the background. Servers from 4.2 on ignore it.

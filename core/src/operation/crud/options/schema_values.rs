@@ -159,6 +159,11 @@ options! { ($)
     ///     .expire_after_seconds(Duration::from_secs(30 * 86_400))
     ///     .build();
     /// # assert_ne!(options, CreateCollectionOptions::default());
+    /// // Buckets of an hour, in place of a granularity.
+    /// let hour = Duration::from_secs(3_600);
+    /// let series = TimeseriesOptions::builder().time_field("at").bucket_max_span(hour);
+    /// let series = series.bucket_rounding(hour).build();
+    /// # assert_eq!(series.granularity, None);
     /// ```
     TimeseriesOptions, built by TimeseriesOptionsBuilder => {
         /// The field with the time of a document. The server needs it.
@@ -212,6 +217,13 @@ options! { ($)
 
 impl TimeseriesOptions {
     /// Returns the options of a time series whose documents have their time in this field.
+    ///
+    /// ```
+    /// use onionskin_core::operation::crud::TimeseriesOptions;
+    ///
+    /// let options = TimeseriesOptions::new("at");
+    /// assert_eq!(options.meta_field, None);
+    /// ```
     pub fn new(time_field: impl Into<String>) -> Self {
         Self::builder().time_field(time_field).build()
     }
