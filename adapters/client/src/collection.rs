@@ -89,24 +89,52 @@ impl<R: Runtime, T> Collection<R, T> {
     }
 
     /// Returns the name of the collection, without that of its database.
+    ///
+    /// ```no_run
+    /// # fn example<R: onionskin::Runtime>(people: onionskin::Collection<R, ()>) {
+    /// println!("reading {}", people.name()); // reading people
+    /// # }
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.namespace.collection()
     }
 
     /// Returns how servers are selected for reads; `None` for the primary.
+    ///
+    /// ```no_run
+    /// # fn example<R: onionskin::Runtime>(people: onionskin::Collection<R, ()>) {
+    /// if people.selection_criteria().is_none() {
+    ///     println!("the primary serves all reads of {}", people.name());
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
         self.defaults.selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Runtime, options::ReadConcern};
+    /// # fn example<R: Runtime>(people: Collection<R, ()>) {
+    /// let is_durable = people.read_concern() == Some(&ReadConcern::majority());
+    /// # }
+    /// ```
     #[must_use]
     pub fn read_concern(&self) -> Option<&ReadConcern> {
         self.defaults.read_concern.as_ref()
     }
 
     /// Returns the write concern; `None` for the default of the server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Runtime};
+    /// # fn example<R: Runtime>(people: Collection<R, ()>) {
+    /// let waits = people.write_concern().is_none_or(|concern| concern.is_acknowledged());
+    /// # }
+    /// ```
     #[must_use]
     pub fn write_concern(&self) -> Option<&WriteConcern> {
         self.defaults.write_concern.as_ref()

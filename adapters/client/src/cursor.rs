@@ -64,6 +64,14 @@ impl<R: Runtime, T> Cursor<R, T> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Cursor, Runtime};
+    /// # fn example<R: Runtime + Clone>(cursor: Cursor<R, ()>) {
+    /// // A runtime that blocks polls the cursor with an executor of its own.
+    /// let runtime = cursor.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.batches.fetch.runtime()

@@ -1,5 +1,7 @@
 //! The future of an operation, which runs the program of the operation.
 
+mod poll;
+
 use crate::{
     Client, Runtime,
     exchange::{ActiveExchange, Started},
@@ -14,12 +16,7 @@ use onionskin_core::{
     options::ServerSelector,
     time::Instant,
 };
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker, ready},
-};
+use std::{sync::Arc, task::Waker};
 
 /// The future of a running operation.
 ///
@@ -83,6 +80,14 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Execution, Runtime, program::Program};
+    /// # fn example<R: Runtime + Clone, P: Program>(execution: Execution<R, P>) {
+    /// // A runtime that blocks polls the operation with an executor of its own.
+    /// let runtime = execution.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()
@@ -145,6 +150,13 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 
     /// Gives input to a program that waits for it: `give` calls a method of the program. Returns
     /// `None`, and does not call `give`, if the program does not wait for input.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Execution, Runtime, program::Program};
+    /// # fn example<R: Runtime, P: Program + Extend<u8>>(mut execution: Execution<R, P>) {
+    /// let is_taken = execution.supply(|program| program.extend([1, 2, 3])).is_some();
+    /// # }
+    /// ```
     pub fn supply<T>(&mut self, give: impl FnOnce(&mut P) -> T) -> Option<T> {
         if !matches!(self.state, State::Paused) {
             return None;
@@ -384,88 +396,6 @@ fn publish_events<R: Runtime>(shared: &Arc<Shared<R>>, exchange: &mut Exchange) 
         if let Some(event) = exchange.poll_event(at) {
             let kind = EventKind::Command(event);
             shared.publish(Event::new(at, kind));
-        }
-    }
-}
-
-impl<R: Runtime, P: Program> Execution<R, P> {
-    /// Runs the program until it is over or needs input ([`Step::Wait`]). Returns its result, or
-    /// `None` if it needs input: then call [`supply`](Self::supply) and poll again. While this
-    /// returns `Poll::Pending`, the program takes no input, so its holder can make its own source
-    /// wait.
-    pub fn poll_program(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<P::Output, Error>>> {
-        let (this, waker) = (self, context.waker());
-        loop {
-            let result = match &mut this.state {
-                State::Ready => {
-                    this.state = State::Over;
-                    let step = this.runner.start();
-                    this.follow(step, waker)
-                }
-                State::Begun(id) => {
-                    this.state = State::Waiting(*id);
-                    return Poll::Pending;
-                }
-                State::Waiting(id) => match this.client.shared().resume(*id, waker) {
-                    Progress::Waiting(_) => return Poll::Pending,
-                    progress => {
-                        this.state = State::Over;
-                        this.on_progress(progress).and_then(|error| {
-                            let step = this.runner.handle_error(error);
-                            this.follow(step, waker)
-                        })
-                    }
-                },
-                State::Asking(id, held) => match this.client.shared().resume(*id, waker) {
-                    Progress::Waiting(_) => return Poll::Pending,
-                    progress => {
-                        this.state = match held.take() {
-                            Some(active) => State::Exchanging(*active),
-                            None => State::Over,
-                        };
-                        this.on_asked(progress)
-                            .and_then(|step| this.follow(step, waker))
-                    }
-                },
-                State::Resumed => {
-                    this.state = State::Over;
-                    let step = this.runner.handle_input();
-                    this.follow(step, waker)
-                }
-                State::Paused => return Poll::Ready(None),
-                State::Exchanging(active) => {
-                    let Poll::Ready(outcome) = active.poll_exchange(context) else {
-                        return Poll::Pending;
-                    };
-                    this.finish(outcome, waker)
-                }
-                State::Over => {
-                    let message = "the future of the operation was polled after it had completed";
-                    return Poll::Ready(Some(Err(Error::argument(message))));
-                }
-            };
-            if let Some(result) = result {
-                this.publish_end();
-                return Poll::Ready(Some(result));
-            }
-        }
-    }
-}
-
-impl<R: Runtime, P: Program> Future for Execution<R, P> {
-    type Output = Result<P::Output, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match ready!(self.poll_program(context)) {
-            Some(result) => Poll::Ready(result),
-            None => {
-                let message = "the operation waits for input: use `Execution::poll_program` and \
-                               `Execution::supply`";
-                Poll::Ready(Err(Error::argument(message)))
-            }
         }
     }
 }

@@ -52,6 +52,16 @@ macro_rules! futures {
         $(where $($bounds)+)?
         {
             /// Returns the runtime of the client.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Collection, Runtime};
+            /// # fn example<R: Runtime + Clone>(people: Collection<R, ()>) {
+            /// # use std::future::IntoFuture;
+            /// // A runtime that blocks polls the future with an executor of its own.
+            /// let future = people.drop().into_future();
+            /// let runtime = future.runtime().clone();
+            /// # }
+            /// ```
             #[must_use]
             pub fn runtime(&self) -> &R {
                 self.0.runtime()
@@ -180,6 +190,16 @@ impl<R: Runtime> StartSessionFuture<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime + Clone>(client: Client<R>) {
+    /// # use std::future::IntoFuture;
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let future = client.start_session().into_future();
+    /// let runtime = future.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()
@@ -219,6 +239,16 @@ impl<R: Runtime> WarmConnectionPoolFuture<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime + Clone>(client: Client<R>) {
+    /// # use std::future::IntoFuture;
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let future = client.warm_connection_pool().into_future();
+    /// let runtime = future.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()

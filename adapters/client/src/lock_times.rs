@@ -41,6 +41,14 @@ impl Times {
     }
 
     /// Returns the number of measurements.
+    ///
+    /// ```
+    /// use onionskin::lock_times::take;
+    ///
+    /// for (place, times) in take() {
+    ///     println!("{place:?}: {} measurements", times.total());
+    /// }
+    /// ```
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
@@ -48,6 +56,14 @@ impl Times {
 
     /// Returns a time in nanoseconds that about `of_ten_thousand` of 10,000 measurements do not
     /// exceed. The time is a power of two or the longest time.
+    ///
+    /// ```
+    /// use onionskin::lock_times::take;
+    ///
+    /// for (place, times) in take() {
+    ///     println!("{place:?}: half of them take {} ns at most", times.quantile(5_000));
+    /// }
+    /// ```
     #[must_use]
     pub fn quantile(&self, of_ten_thousand: u64) -> u64 {
         let wanted = self.total() * of_ten_thousand / 10_000;

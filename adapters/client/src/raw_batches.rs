@@ -60,6 +60,14 @@ impl<R: Runtime> RawBatchCursor<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{RawBatchCursor, Runtime};
+    /// # fn example<R: Runtime + Clone>(cursor: RawBatchCursor<R>) {
+    /// // A runtime that blocks polls the cursor with an executor of its own.
+    /// let runtime = cursor.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.batches.fetch.runtime()
@@ -150,6 +158,14 @@ impl<R: Runtime> SessionRawBatchCursor<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, SessionRawBatchCursor};
+    /// # fn example<R: Runtime + Clone>(cursor: SessionRawBatchCursor<R>) {
+    /// // A runtime that blocks polls the cursor with an executor of its own.
+    /// let runtime = cursor.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.cursor.runtime()

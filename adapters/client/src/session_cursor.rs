@@ -49,6 +49,14 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, SessionCursor};
+    /// # fn example<R: Runtime + Clone>(cursor: SessionCursor<R, ()>) {
+    /// // A runtime that blocks polls the cursor with an executor of its own.
+    /// let runtime = cursor.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.cursor.runtime()

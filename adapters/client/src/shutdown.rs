@@ -67,6 +67,15 @@ impl<R: Runtime> Shutdown<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime + Clone>(client: Client<R>) {
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let shutdown = client.shutdown();
+    /// let runtime = shutdown.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         match &self.0 {

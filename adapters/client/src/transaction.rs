@@ -244,6 +244,16 @@ impl<R: Runtime> Unpin for StartTransactionFuture<'_, R> {}
 
 impl<R: Runtime> StartTransactionFuture<'_, R> {
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Runtime};
+    /// # fn example<R: Runtime + Clone>(mut session: ClientSession<R>) {
+    /// # use std::future::IntoFuture;
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let future = session.start_transaction().into_future();
+    /// let runtime = future.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.0.session.runtime()

@@ -20,6 +20,45 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 /// An `aggregate` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
 /// [`SessionCursor`], whose documents are decoded as `U`.
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+/// use onionskin::options::{
+///     Collation, Hint, ReadConcern, ReadPreference, TimeoutMode, WriteConcern,
+/// };
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+/// // The cursor waits for each batch at most five seconds.
+/// let born = people
+///     .aggregate([doc! { "$match": { "$expr": { "$gt": ["$born", "$$year"] } } }])
+///     .let_vars(doc! { "year": 1900 })
+///     .hint(Hint::from("born_1"))
+///     .collation(Collation::builder().locale("de").build())
+///     .allow_disk_use(true)
+///     .batch_size(500)
+///     .selection_criteria(ReadPreference::secondary_preferred(None))
+///     .read_concern(ReadConcern::majority())
+///     .timeout(Duration::from_secs(5))
+///     .timeout_mode(TimeoutMode::Iteration)
+///     .await?;
+/// // Writes the result to another collection.
+/// people
+///     .aggregate([doc! { "$sortByCount": "$city" }, doc! { "$out": "cities" }])
+///     .write_concern(WriteConcern::majority())
+///     .bypass_document_validation(true)
+///     .comment("statistics")
+///     .max_time(Duration::from_secs(60))
+///     .raw_data(false)
+///     .await?;
+/// // Reads changes with a stage of its own, and waits for them on the server.
+/// let changes = people
+///     .aggregate([doc! { "$changeStream": {} }])
+///     .max_await_time(Duration::from_secs(1))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct Aggregate<R: Runtime, U = Document, S = ImplicitSession> {
     client: Client<R>,

@@ -21,6 +21,28 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 /// other. If operations fail, the error has the kind
 /// [`ErrorKind::BulkWrite`](onionskin_core::error::ErrorKind::BulkWrite), with the errors by the
 /// index of the operation and the results of the operations that succeeded.
+///
+/// ```no_run
+/// # use onionskin::{Client, Error, Namespace, Runtime, bson::doc};
+/// use onionskin::options::{DeleteManyModel, WriteConcern};
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+/// let old = doc! { "$expr": { "$gt": ["$age", "$$limit"] } };
+/// let delete = DeleteManyModel::builder().namespace(Namespace::new("app", "log")?).filter(old);
+/// let result = client
+///     .bulk_write([delete.build()])
+///     .let_vars(doc! { "limit": 100 })
+///     .ordered(false)
+///     .write_concern(WriteConcern::majority())
+///     .bypass_document_validation(true)
+///     .comment("nightly job")
+///     .raw_data(false)
+///     .timeout(Duration::from_secs(60))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct BulkWrite<'a, R: Runtime, O = SummaryBulkWriteResult> {
     client: &'a Client<R>,
@@ -124,6 +146,27 @@ collection_call! {
     /// If operations fail, the error has the kind
     /// [`ErrorKind::BulkWrite`](onionskin_core::error::ErrorKind::BulkWrite), with the errors by
     /// the index of the operation and the result of the operations that succeeded.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{DeleteManyModel, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let old = doc! { "$expr": { "$gt": ["$age", "$$limit"] } };
+    /// let result = people
+    ///     .bulk_write([DeleteManyModel::builder().filter(old).build()])
+    ///     .let_vars(doc! { "limit": 100 })
+    ///     .ordered(false)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .bypass_document_validation(true)
+    ///     .comment("nightly job")
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(60))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CollectionBulkWrite { models: Vec<WriteModel>, }
     with BulkWriteOptions listed by bulk_write_options
 }

@@ -11,6 +11,26 @@ use std::{future::IntoFuture, time::Duration};
 
 collection_call! {
     /// A `delete_one` or `delete_many` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let result = people
+    ///     .delete_many(doc! { "$expr": { "$eq": ["$city", "$$city"] } })
+    ///     .let_vars(doc! { "city": "Berlin" })
+    ///     .collation(Collation::builder().locale("de").build())
+    ///     .hint(Hint::from("city_1"))
+    ///     .comment("clean-up")
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     Delete { filter: Document, multi: bool, } with DeleteOptions listed by delete_options
 }
 

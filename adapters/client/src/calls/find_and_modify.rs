@@ -14,6 +14,33 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 collection_call! {
     /// A `find_one_and_delete` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
+    /// // Takes the most urgent job.
+    /// let job = jobs
+    ///     .find_one_and_delete(doc! { "$expr": { "$eq": ["$state", "$$state"] } })
+    ///     .let_vars(doc! { "state": "new" })
+    ///     .collation(Collation::builder().locale("en").build())
+    ///     .hint(Hint::from("state_1"))
+    ///     .sort(doc! { "priority": -1 })
+    ///     .projection(doc! { "task": 1 })
+    ///     .comment("worker 7")
+    ///     .max_time(Duration::from_secs(2))
+    ///     .await?;
+    /// let done = jobs
+    ///     .find_one_and_delete(doc! { "state": "done" })
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     FindOneAndDelete { filter: Document, }
     with FindOneAndDeleteOptions listed by find_one_and_delete_options
 }
@@ -43,6 +70,40 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
 
 collection_call! {
     /// A `find_one_and_replace` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, ReturnDocument, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
+    /// // Takes the most urgent job.
+    /// let job = jobs
+    ///     .find_one_and_replace(
+    ///         doc! { "$expr": { "$eq": ["$state", "$$state"] } },
+    ///         doc! { "state": "taken" },
+    ///     )
+    ///     .let_vars(doc! { "state": "new" })
+    ///     .collation(Collation::builder().locale("en").build())
+    ///     .hint(Hint::from("state_1"))
+    ///     .sort(doc! { "priority": -1 })
+    ///     .projection(doc! { "task": 1 })
+    ///     .comment("worker 7")
+    ///     .max_time(Duration::from_secs(2))
+    ///     .await?;
+    /// // Inserts the document if there is none, and returns the new one in each case.
+    /// let stored = jobs
+    ///     .find_one_and_replace(doc! { "_id": 1 }, doc! { "state": "new" })
+    ///     .upsert(true)
+    ///     .return_document(ReturnDocument::After)
+    ///     .bypass_document_validation(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     FindOneAndReplace { filter: Document, replacement: Result<RawDocumentBuf, Error>, }
     with FindOneAndReplaceOptions listed by find_one_and_replace_options
 }
@@ -67,6 +128,41 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
 
 collection_call! {
     /// A `find_one_and_update` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, ReturnDocument, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(jobs: Collection<R, Document>) -> Result<(), Error> {
+    /// // Takes the most urgent job.
+    /// let job = jobs
+    ///     .find_one_and_update(
+    ///         doc! { "$expr": { "$eq": ["$state", "$$state"] } },
+    ///         doc! { "$set": { "state": "taken" } },
+    ///     )
+    ///     .let_vars(doc! { "state": "new" })
+    ///     .collation(Collation::builder().locale("en").build())
+    ///     .hint(Hint::from("state_1"))
+    ///     .sort(doc! { "priority": -1 })
+    ///     .projection(doc! { "task": 1 })
+    ///     .comment("worker 7")
+    ///     .max_time(Duration::from_secs(2))
+    ///     .await?;
+    /// // Sets a step of a job to done, and returns the job after that.
+    /// let stored = jobs
+    ///     .find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "steps.$[step].done": true } })
+    ///     .array_filters([doc! { "step.name": "test" }])
+    ///     .upsert(false)
+    ///     .return_document(ReturnDocument::After)
+    ///     .bypass_document_validation(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     FindOneAndUpdate { filter: Document, modifications: UpdateModifications, }
     with FindOneAndUpdateOptions listed by find_one_and_update_options
 }

@@ -23,6 +23,27 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 collection_call! {
     /// A `create_index` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::{IndexModel, options::{CommitQuorum, WriteConcern}};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let by_name = IndexModel::builder().keys(doc! { "name": 1 }).build();
+    /// let result = people
+    ///     .create_index(by_name.clone())
+    ///     .commit_quorum(CommitQuorum::Majority)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("release 7")
+    ///     .max_time(Duration::from_secs(600))
+    ///     .raw_data(false)
+    ///     .await?;
+    ///
+    /// people.create_index(by_name).timeout(Duration::from_secs(600)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CreateIndex { index: IndexModel, } with CreateIndexOptions listed by create_index_options
 }
 
@@ -45,6 +66,27 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CreateIndex<'_, R, T> {
 
 collection_call! {
     /// A `create_indexes` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::{IndexModel, options::{CommitQuorum, WriteConcern}};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let indexes = ["name", "city"].map(|f| IndexModel::builder().keys(doc! { f: 1 }).build());
+    /// let result = people
+    ///     .create_indexes(indexes.clone())
+    ///     .commit_quorum(CommitQuorum::Majority)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("release 7")
+    ///     .max_time(Duration::from_secs(600))
+    ///     .raw_data(false)
+    ///     .await?;
+    ///
+    /// people.create_indexes(indexes).timeout(Duration::from_secs(600)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CreateIndexes { indexes: Vec<IndexModel>, }
     with CreateIndexOptions listed by create_index_options
 }
@@ -81,6 +123,24 @@ fn names(indexes: &[IndexModel]) -> Vec<String> {
 
 collection_call! {
     /// A `drop_index` or `drop_indexes` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// people
+    ///     .drop_index("name_1")
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("release 7")
+    ///     .max_time(Duration::from_secs(10))
+    ///     .raw_data(false)
+    ///     .await?;
+    /// people.drop_indexes().timeout(Duration::from_secs(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DropIndex { name: Option<String>, } with DropIndexOptions listed by drop_index_options
 }
 
@@ -106,6 +166,28 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
 
 /// A `list_indexes` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
 /// [`SessionCursor`].
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::Document};
+/// use onionskin::options::TimeoutMode;
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+/// let indexes = people
+///     .list_indexes()
+///     .batch_size(10)
+///     .comment("check after the release")
+///     .max_time(Duration::from_secs(1))
+///     .raw_data(false)
+///     .await?;
+/// let indexes = people
+///     .list_indexes()
+///     .timeout(Duration::from_secs(5))
+///     .timeout_mode(TimeoutMode::CursorLifetime)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct ListIndexes<'a, R: Runtime, T, S = ImplicitSession> {
     collection: &'a Collection<R, T>,
@@ -150,6 +232,28 @@ impl<R: Runtime, T, S> ListIndexes<'_, R, T, S> {
 
 collection_call! {
     /// A `list_index_names` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use onionskin::options::TimeoutMode;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let names = people
+    ///     .list_index_names()
+    ///     .batch_size(10)
+    ///     .comment("check after the release")
+    ///     .max_time(Duration::from_secs(1))
+    ///     .raw_data(false)
+    ///     .await?;
+    /// let names = people
+    ///     .list_index_names()
+    ///     .timeout(Duration::from_secs(5))
+    ///     .timeout_mode(TimeoutMode::CursorLifetime)
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ListIndexNames {} with ListIndexesOptions listed by list_indexes_options
 }
 

@@ -19,6 +19,24 @@ use std::{collections::BTreeMap, future::IntoFuture, time::Duration};
 
 collection_call! {
     /// An `insert_one` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let result = people
+    ///     .insert_one(doc! { "name": "Ada" })
+    ///     .write_concern(WriteConcern::majority())
+    ///     .bypass_document_validation(true)
+    ///     .comment("import of 2026")
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     InsertOne {
         // The encoded document and its `_id`.
         document: Result<(Vec<u8>, Bson), Error>,
@@ -59,6 +77,25 @@ collection_call! {
     /// ([`InsertManyError`](onionskin_core::error::InsertManyError)). The error also has the
     /// `_id`s of the documents that the server confirmed as inserted ([`Error::partial_insert`]),
     /// unless the call failed before its first command.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let result = people
+    ///     .insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])
+    ///     .ordered(false)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .bypass_document_validation(true)
+    ///     .comment("import of 2026")
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(60))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     InsertMany {
         // The encoded documents, one after the other, and their `_id`s.
         documents: Result<(Vec<u8>, BTreeMap<usize, Bson>), Error>,

@@ -69,6 +69,18 @@ macro_rules! setters {
             })*
 
             /// Sets all options at once. The options that were set before are forgotten.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
+            /// use onionskin::options::FindOptions;
+            ///
+            /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
+            /// // Here the options of a `find`, in a call that changes one of them.
+            /// let newest = FindOptions::builder().sort(doc! { "_id": -1 }).limit(10).build();
+            /// let cursor = people.find(doc! {}).with_options(newest).limit(20).await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
                 self.options = options.into().map(Box::new);
                 self
@@ -128,6 +140,18 @@ macro_rules! collection_call {
             }
 
             /// Makes the call run in this session.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
+            /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
+            /// let mut session = people.client().start_session().await?;
+            /// session.start_transaction().await?;
+            /// people.insert_one(doc! { "name": "Ada" }).session(&mut session).await?;
+            /// people.delete_one(doc! { "name": "Grace" }).session(&mut session).await?;
+            /// session.commit_transaction().await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn session(mut self, session: &mut crate::ClientSession<R>) -> Self {
                 self.session = Some(session.used_by(self.collection.client()));
                 self
@@ -143,6 +167,17 @@ macro_rules! read_preference {
     ([$($generics:tt)*] $call:ty) => {
         impl<$($generics)*> $call {
             /// Sets the read preference. Default: that of the handle.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
+            /// use onionskin::options::ReadPreference;
+            ///
+            /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
+            /// let near = ReadPreference::nearest(None);
+            /// let ada = people.find_one(doc! { "name": "Ada" }).read_preference(near).await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn read_preference(self, preference: ReadPreference) -> Self {
                 self.selection_criteria(preference)
             }
@@ -159,6 +194,18 @@ macro_rules! cursor_call {
     ) => {
         impl<$($generics)*> $call<$($argument),*> {
             /// Makes the call run in this session. Its result is a [`SessionCursor`].
+            ///
+            /// ```no_run
+            /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
+            /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
+            /// let mut session = people.client().start_session().await?;
+            /// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+            /// while let Some(person) = cursor.next(&mut session).await {
+            ///     println!("{}", person?);
+            /// }
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn session(
                 self,
                 session: &mut crate::ClientSession<R>,

@@ -25,6 +25,22 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 collection_call! {
     /// A `drop` of a collection that runs when it is awaited. A collection that does not exist is
     /// no error.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// people
+    ///     .drop()
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("end of the test")
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DropCollection {} with DropCollectionOptions listed by drop_collection_options
 }
 
@@ -45,6 +61,23 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropCollection<'_, R, T> {
 
 collection_call! {
     /// A `rename` of a collection that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// people
+    ///     .rename("persons")
+    ///     .drop_target(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("release 7")
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     RenameCollection { to: SharedNamespace, }
     with RenameCollectionOptions listed by rename_collection_options
 }
@@ -92,6 +125,16 @@ macro_rules! handle_call {
             }
 
             /// Makes the call run in this session.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Database, Error, Runtime};
+            /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+            /// let mut session = database.client().start_session().await?;
+            /// database.create_collection("people").session(&mut session).await?;
+            /// let names = database.list_collection_names().session(&mut session).await?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
                 self.session = Some(session.used_by(self.$handle.client()));
                 self
@@ -104,6 +147,55 @@ macro_rules! handle_call {
 
 handle_call! {
     /// A `create_collection` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// use onionskin::options::{
+    ///     ChangeStreamPreAndPostImages, ClusteredIndex, Collation, IndexOptionDefaults,
+    ///     TimeseriesOptions, ValidationAction, ValidationLevel, WriteConcern,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// // A log of fixed size.
+    /// database
+    ///     .create_collection("log")
+    ///     .capped(true)
+    ///     .size(1_048_576)
+    ///     .max(10_000)
+    ///     .storage_engine(doc! { "wiredTiger": { "configString": "block_compressor=zlib" } })
+    ///     .await?;
+    /// // People, whose changes a change stream can return in full.
+    /// let images = ChangeStreamPreAndPostImages::builder().enabled(true).build();
+    /// database
+    ///     .create_collection("people")
+    ///     .change_stream_pre_and_post_images(images)
+    ///     .collation(Collation::builder().locale("de").build())
+    ///     .index_option_defaults(IndexOptionDefaults::default())
+    ///     .validator(doc! { "name": { "$type": "string" } })
+    ///     .validation_level(ValidationLevel::Strict)
+    ///     .validation_action(ValidationAction::Error)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("release 7")
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await?;
+    /// // A view of these people.
+    /// database
+    ///     .create_collection("names")
+    ///     .view_on("people")
+    ///     .pipeline([doc! { "$project": { "name": 1 } }])
+    ///     .await?;
+    /// // Measurements that are kept for a day.
+    /// database
+    ///     .create_collection("measurements")
+    ///     .timeseries(TimeseriesOptions::new("at"))
+    ///     .expire_after_seconds(Duration::from_secs(86_400))
+    ///     .await?;
+    /// // Documents that are stored by their `_id`.
+    /// database.create_collection("keys").clustered_index(ClusteredIndex::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CreateCollection on database: Database<R> { name: Arc<str>, }
     with CreateCollectionOptions listed by create_collection_options
 }
@@ -125,6 +217,22 @@ impl<R: Runtime> IntoFuture for CreateCollection<'_, R> {
 
 handle_call! {
     /// A `drop` of a database that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime};
+    /// use onionskin::options::WriteConcern;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// database
+    ///     .drop()
+    ///     .write_concern(WriteConcern::majority())
+    ///     .comment("end of the test")
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DropDatabase on database: Database<R> {}
     with DropDatabaseOptions listed by drop_database_options
 }
@@ -144,6 +252,26 @@ impl<R: Runtime> IntoFuture for DropDatabase<'_, R> {
 
 /// A `list_collections` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
 /// [`SessionCursor`].
+///
+/// ```no_run
+/// # use onionskin::{Database, Error, Runtime, bson::doc};
+/// use onionskin::options::TimeoutMode;
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+/// let views = database
+///     .list_collections()
+///     .filter(doc! { "type": "view" })
+///     .authorized_collections(true)
+///     .batch_size(100)
+///     .comment("list of views")
+///     .raw_data(false)
+///     .timeout(Duration::from_secs(5))
+///     .timeout_mode(TimeoutMode::CursorLifetime)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct ListCollections<'a, R: Runtime, S = ImplicitSession> {
     database: &'a Database<R>,
@@ -198,6 +326,26 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
 
 handle_call! {
     /// A `list_collection_names` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// use onionskin::options::TimeoutMode;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let names = database
+    ///     .list_collection_names()
+    ///     .filter(doc! { "type": "view" })
+    ///     .authorized_collections(true)
+    ///     .batch_size(100)
+    ///     .comment("list of views")
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .timeout_mode(TimeoutMode::CursorLifetime)
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ListCollectionNames on database: Database<R> {}
     with ListCollectionsOptions listed by list_collections_options
 }
@@ -223,6 +371,22 @@ impl<R: Runtime> IntoFuture for ListCollectionNames<'_, R> {
 
 handle_call! {
     /// A `list_databases` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::doc};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let shops = client
+    ///     .list_databases()
+    ///     .filter(doc! { "name": { "$regex": "^shop_" } })
+    ///     .authorized_databases(true)
+    ///     .comment("list of shops")
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ListDatabases on client: Client<R> {}
     with ListDatabasesOptions listed by list_databases_options
 }
@@ -240,6 +404,22 @@ impl<R: Runtime> IntoFuture for ListDatabases<'_, R> {
 
 handle_call! {
     /// A `list_database_names` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime, bson::doc};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let names = client
+    ///     .list_database_names()
+    ///     .filter(doc! { "name": { "$regex": "^shop_" } })
+    ///     .authorized_databases(true)
+    ///     .comment("list of shops")
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ListDatabaseNames on client: Client<R> {}
     with ListDatabasesOptions listed by list_databases_options
 }

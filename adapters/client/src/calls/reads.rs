@@ -13,6 +13,33 @@ use std::{future::IntoFuture, time::Duration};
 
 collection_call! {
     /// A `count_documents` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, ReadConcern, ReadPreference};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// // At most one thousand, for a text such as "more than 990 results".
+    /// let results = people
+    ///     .count_documents(doc! { "city": "Berlin" })
+    ///     .skip(10)
+    ///     .limit(1_000)
+    ///     .collation(Collation::builder().locale("de").build())
+    ///     .hint(Hint::from("city_1"))
+    ///     .comment("search")
+    ///     .max_time(Duration::from_secs(1))
+    ///     .await?;
+    /// let all = people
+    ///     .count_documents(doc! {})
+    ///     .selection_criteria(ReadPreference::secondary_preferred(None))
+    ///     .read_concern(ReadConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(10))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CountDocuments { filter: Document, } with CountOptions listed by count_options
 }
 
@@ -39,6 +66,25 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CountDocuments<'_, R, T> {
 
 collection_call! {
     /// An `estimated_document_count` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use onionskin::options::{ReadConcern, ReadPreference};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let about = people
+    ///     .estimated_document_count()
+    ///     .selection_criteria(ReadPreference::nearest(None))
+    ///     .read_concern(ReadConcern::local())
+    ///     .comment("dashboard")
+    ///     .max_time(Duration::from_secs(1))
+    ///     .raw_data(false)
+    ///     .await?;
+    /// let about = people.estimated_document_count().timeout(Duration::from_secs(1)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     EstimatedDocumentCount {}
     with EstimatedDocumentCountOptions listed by estimated_document_count_options
 }
@@ -66,6 +112,33 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for EstimatedDocumentCount<'_, R, T>
 
 collection_call! {
     /// A `distinct` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, CollationStrength, Hint, ReadConcern, ReadPreference};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// // "Paris" and "PARIS" are one value.
+    /// let without_case =
+    ///     Collation::builder().locale("fr").strength(CollationStrength::Secondary).build();
+    /// let cities = people
+    ///     .distinct("city", doc! { "country": "FR" })
+    ///     .collation(without_case)
+    ///     .hint(Hint::from("country_1_city_1"))
+    ///     .comment("list of cities")
+    ///     .max_time(Duration::from_secs(1))
+    ///     .await?;
+    /// let countries = people
+    ///     .distinct("country", doc! {})
+    ///     .selection_criteria(ReadPreference::secondary_preferred(None))
+    ///     .read_concern(ReadConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     Distinct { field: String, filter: Document, } with DistinctOptions listed by distinct_options
 }
 

@@ -16,6 +16,21 @@ use onionskin_core::{
 use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 /// A `run_command` that runs when it is awaited.
+///
+/// ```no_run
+/// # use onionskin::{Database, Error, Runtime, bson::doc};
+/// use onionskin::options::ReadPreference;
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+/// let statistics = database
+///     .run_command(doc! { "dbStats": 1 })
+///     .selection_criteria(ReadPreference::nearest(None))
+///     .timeout(Duration::from_secs(5))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
@@ -167,6 +182,29 @@ fn prepare<R: Runtime>(
 
 /// A `run_cursor_command` that runs when it is awaited. Its result is a [`Cursor`], or in a session
 /// a [`SessionCursor`].
+///
+/// ```no_run
+/// # use onionskin::{Database, Error, Runtime, bson::doc};
+/// use onionskin::options::{CursorType, ReadPreference, TimeoutMode};
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+/// let events = database
+///     .run_cursor_command(doc! { "find": "log", "tailable": true, "awaitData": true })
+///     .cursor_type(CursorType::TailableAwait)
+///     .max_time(Duration::from_secs(1))
+///     .batch_size(100)
+///     .comment("log viewer")
+///     .selection_criteria(ReadPreference::secondary_preferred(None))
+///     .await?;
+/// let collections = database
+///     .run_cursor_command(doc! { "listCollections": 1 })
+///     .timeout(Duration::from_secs(5))
+///     .timeout_mode(TimeoutMode::CursorLifetime)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCursorCommand<'a, R: Runtime, S = ImplicitSession> {
     database: &'a Database<R>,

@@ -20,6 +20,19 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 collection_call! {
     /// A `create_search_index` that runs when it is awaited. Its result is the name of the index.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::SearchIndexModel;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// let dynamic = doc! { "mappings": { "dynamic": true } };
+    /// let index = SearchIndexModel::builder().definition(dynamic).build();
+    /// let name = films.create_search_index(index).timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CreateSearchIndex { index: SearchIndexModel, }
     with CreateSearchIndexOptions listed by create_search_index_options
 }
@@ -39,6 +52,19 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CreateSearchIndex<'_, R, T> {
 collection_call! {
     /// A `create_search_indexes` that runs when it is awaited. Its result are the names of the
     /// indexes, in the order of the call.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::SearchIndexModel;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// let dynamic = doc! { "mappings": { "dynamic": true } };
+    /// let index = SearchIndexModel::builder().definition(dynamic).build();
+    /// let names = films.create_search_indexes([index]).timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     CreateSearchIndexes { indexes: Vec<SearchIndexModel>, }
     with CreateSearchIndexOptions listed by create_search_index_options
 }
@@ -71,6 +97,17 @@ fn create<R: Runtime, T>(
 
 collection_call! {
     /// An `update_search_index` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// let fixed = doc! { "mappings": { "dynamic": false } };
+    /// films.update_search_index("plot", fixed).timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     UpdateSearchIndex { name: String, definition: Document, }
     with UpdateSearchIndexOptions listed by update_search_index_options
 }
@@ -98,6 +135,16 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for UpdateSearchIndex<'_, R, T> {
 
 collection_call! {
     /// A `drop_search_index` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+    /// films.drop_search_index("plot").timeout(Duration::from_secs(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DropSearchIndex { name: String, }
     with DropSearchIndexOptions listed by drop_search_index_options
 }
@@ -119,6 +166,19 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropSearchIndex<'_, R, T> {
 
 /// A `list_search_indexes` that runs when it is awaited. Its result is a [`Cursor`], or in a
 /// session a [`SessionCursor`].
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::Document};
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(films: Collection<R, Document>) -> Result<(), Error> {
+/// let mut indexes = films.list_search_indexes().timeout(Duration::from_secs(10)).await?;
+/// while let Some(index) = indexes.next().await.transpose()? {
+///     println!("{index}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct ListSearchIndexes<'a, R: Runtime, T, S = ImplicitSession> {
     collection: &'a Collection<R, T>,

@@ -16,6 +16,38 @@ use std::{future::IntoFuture, time::Duration};
 
 collection_call! {
     /// An `update_one` or `update_many` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(students: Collection<R, Document>) -> Result<(), Error> {
+    /// // Raises the low grades of the student who was inserted first.
+    /// let result = students
+    ///     .update_one(
+    ///         doc! { "$expr": { "$eq": ["$city", "$$city"] } },
+    ///         doc! { "$set": { "grades.$[low]": 5 } },
+    ///     )
+    ///     .let_vars(doc! { "city": "Berlin" })
+    ///     .array_filters([doc! { "low": { "$lt": 5 } }])
+    ///     .sort(doc! { "_id": 1 })
+    ///     .hint(Hint::from("city_1"))
+    ///     .collation(Collation::builder().locale("de").build())
+    ///     .comment("end of term")
+    ///     .await?;
+    /// // Inserts the student if there is none of this name.
+    /// students
+    ///     .update_one(doc! { "name": "Ada" }, doc! { "$set": { "active": true } })
+    ///     .upsert(true)
+    ///     .bypass_document_validation(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     Update {
         filter: Document,
         modifications: UpdateModifications,
@@ -46,6 +78,33 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Update<'_, R, T> {
 
 collection_call! {
     /// A `replace_one` that runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// use onionskin::options::{Collation, Hint, WriteConcern};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let result = people
+    ///     .replace_one(doc! { "$expr": { "$eq": ["$name", "$$name"] } }, doc! { "name": "Ada" })
+    ///     .let_vars(doc! { "name": "ada" })
+    ///     .collation(Collation::builder().locale("en").build())
+    ///     .hint(Hint::from("name_1"))
+    ///     .sort(doc! { "_id": 1 })
+    ///     .comment("correction of a name")
+    ///     .await?;
+    /// // Inserts the document if there is none of this name.
+    /// people
+    ///     .replace_one(doc! { "name": "Grace" }, doc! { "name": "Grace", "born": 1906 })
+    ///     .upsert(true)
+    ///     .bypass_document_validation(true)
+    ///     .write_concern(WriteConcern::majority())
+    ///     .raw_data(false)
+    ///     .timeout(Duration::from_secs(5))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     Replace {
         filter: Document,
         replacement: Result<RawDocumentBuf, Error>,

@@ -19,6 +19,47 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 /// A `watch` that runs when it is awaited. Its result is a [`ChangeStream`], or in a session a
 /// [`SessionChangeStream`], of [`ChangeStreamEvent`]s whose documents are decoded as `T`.
+///
+/// ```no_run
+/// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+/// use onionskin::{
+///     bson::Timestamp,
+///     options::{
+///         Collation, FullDocumentBeforeChangeType, FullDocumentType, ReadConcern, ReadPreference,
+///     },
+/// };
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+/// let mut changes = people
+///     .watch()
+///     .full_document(FullDocumentType::UpdateLookup)
+///     .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable)
+///     .show_expanded_events(true)
+///     .join_split_events(true)
+///     .collation(Collation::builder().locale("de").build())
+///     .batch_size(100)
+///     .max_await_time(Duration::from_secs(10))
+///     .comment("search index")
+///     .timeout(Duration::from_secs(60))
+///     .await?;
+/// let event = changes.next().await.transpose()?;
+/// // After the program has started again, the stream resumes after its last event.
+/// if let Some(token) = changes.resume_token() {
+///     let changes = people
+///         .watch()
+///         .resume_after(token.clone())
+///         .selection_criteria(ReadPreference::secondary_preferred(None))
+///         .read_concern(ReadConcern::majority())
+///         .await?;
+///     // The collection was dropped, and is created again.
+///     let changes = people.watch().start_after(token).await?;
+/// }
+/// let start = Timestamp { time: 1_767_268_800, increment: 0 };
+/// let changes = people.watch().start_at_operation_time(start).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct Watch<R: Runtime, T = Document, S = ImplicitSession> {
     client: Client<R>,

@@ -62,6 +62,21 @@ macro_rules! bucket_call {
 bucket_call! {
     /// The opening of an upload, which happens when it is awaited. Nothing is sent to a server
     /// before bytes are written.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::doc, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let upload = bucket
+    ///     .open_upload_stream("notes.txt")
+    ///     .chunk_size_bytes(64 * 1024)
+    ///     .metadata(doc! { "author": "Ada" })
+    ///     .timeout(Duration::from_secs(60))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     OpenUploadStream { filename: String, id: Option<Bson>, }
     with GridFsUploadOptions listed by gridfs_upload_options
 }
@@ -110,6 +125,16 @@ impl<R: Runtime> Unpin for OpenUploadStreamFuture<R> {}
 
 impl<R: Runtime> OpenUploadStreamFuture<R> {
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, gridfs::GridFsBucket};
+    /// # fn example<R: Runtime + Clone>(bucket: GridFsBucket<R>) {
+    /// # use std::future::IntoFuture;
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let future = bucket.open_upload_stream("notes.txt").into_future();
+    /// let runtime = future.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()
@@ -129,6 +154,16 @@ impl<R: Runtime> Future for OpenUploadStreamFuture<R> {
 bucket_call! {
     /// The opening of a download, which happens when it is awaited. It reads the files collection
     /// document.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::Bson, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>, id: Bson) -> Result<(), Error> {
+    /// let download = bucket.open_download_stream(id).timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     OpenDownloadStream { id: Bson, }
     with GridFsDownloadOptions listed by gridfs_download_options
 }
@@ -146,6 +181,21 @@ impl<R: Runtime> IntoFuture for OpenDownloadStream<'_, R> {
 bucket_call! {
     /// The opening of a download by name, which happens when it is awaited. It reads the files
     /// collection document.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// // The oldest file of this name.
+    /// let download = bucket
+    ///     .open_download_stream_by_name("notes.txt")
+    ///     .revision(0)
+    ///     .timeout(Duration::from_secs(60))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     OpenDownloadStreamByName { filename: String, }
     with GridFsDownloadByNameOptions listed by gridfs_download_by_name_options
 }
@@ -184,6 +234,16 @@ impl<R: Runtime> OpenDownloadStreamFuture<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, gridfs::GridFsBucket};
+    /// # fn example<R: Runtime + Clone>(bucket: GridFsBucket<R>) {
+    /// # use std::future::IntoFuture;
+    /// // A runtime that blocks polls the future with an executor of its own.
+    /// let future = bucket.open_download_stream_by_name("notes.txt").into_future();
+    /// let runtime = future.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()
@@ -210,6 +270,16 @@ impl<R: Runtime> Future for OpenDownloadStreamFuture<R> {
 
 bucket_call! {
     /// The deletion of files, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// bucket.delete_by_name("notes.txt").timeout(Duration::from_secs(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     GridFsDelete { target: GridFsFileIdentifier, }
     with GridFsWriteOptions listed by gridfs_write_options
 }
@@ -227,6 +297,17 @@ impl<R: Runtime> IntoFuture for GridFsDelete<'_, R> {
 
 bucket_call! {
     /// The renaming of files, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let rename = bucket.rename_by_name("notes.txt", "old notes.txt");
+    /// rename.timeout(Duration::from_secs(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     GridFsRename { target: GridFsFileIdentifier, new_filename: String, }
     with GridFsWriteOptions listed by gridfs_write_options
 }
@@ -245,6 +326,16 @@ impl<R: Runtime> IntoFuture for GridFsRename<'_, R> {
 
 bucket_call! {
     /// The drop of a bucket, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// bucket.drop().timeout(Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     GridFsDrop {} with GridFsWriteOptions listed by gridfs_write_options
 }
 
@@ -261,6 +352,27 @@ impl<R: Runtime> IntoFuture for GridFsDrop<'_, R> {
 
 bucket_call! {
     /// A `find` of files, which runs when it is awaited. Its result is a [`Cursor`].
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::doc, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// // The largest files, a page at a time.
+    /// let files = bucket
+    ///     .find(doc! { "metadata.author": "Ada" })
+    ///     .sort(doc! { "length": -1 })
+    ///     .allow_disk_use(true)
+    ///     .skip(100)
+    ///     .limit(100)
+    ///     .batch_size(50)
+    ///     .no_cursor_timeout(true)
+    ///     .max_time(Duration::from_secs(2))
+    ///     .await?;
+    /// let all = bucket.find(doc! {}).timeout(Duration::from_secs(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     GridFsFind { filter: Document, } with GridFsFindOptions listed by gridfs_find_options
 }
 
@@ -281,6 +393,22 @@ impl<R: Runtime> IntoFuture for GridFsFind<'_, R> {
 
 bucket_call! {
     /// A `find_one` of a file, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::doc, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let second_newest = bucket
+    ///     .find_one(doc! { "filename": "notes.txt" })
+    ///     .sort(doc! { "uploadDate": -1 })
+    ///     .skip(1)
+    ///     .max_time(Duration::from_secs(2))
+    ///     .await?;
+    /// let any = bucket.find_one(doc! {}).timeout(Duration::from_secs(2)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     GridFsFindOne { filter: Document, } with GridFsFindOneOptions listed by gridfs_find_one_options
 }
 

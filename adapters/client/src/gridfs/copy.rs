@@ -196,6 +196,18 @@ macro_rules! download_call {
 
 download_call! {
     /// A download of a file to a destination, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, bson::Bson, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>, id: Bson) -> Result<(), Error> {
+    /// let mut film = Vec::new();
+    /// let download = bucket.download_to_stream(id, &mut film);
+    /// let length = download.timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DownloadToStream of OpenDownloadStream {
         /// Sets the time limit of the whole download. It does not end a write to the destination,
         /// so the call takes longer if the destination does. Default: that of the bucket, or else
@@ -206,6 +218,18 @@ download_call! {
 
 download_call! {
     /// A download of a revision of a file to a destination, which runs when it is awaited.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
+    /// let mut oldest = Vec::new();
+    /// let download = bucket.download_to_stream_by_name("film.mp4", &mut oldest);
+    /// let length = download.revision(0).timeout(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     DownloadToStreamByName of OpenDownloadStreamByName {
         /// Sets the revision of the file: 0 is the oldest file of the name, 1 the next, -1 the
         /// newest and -2 the one before. Default: -1.
@@ -251,6 +275,16 @@ macro_rules! boxed {
 
         impl<R: Runtime> $name<'_, R> {
             /// Returns the runtime of the client.
+            ///
+            /// ```no_run
+            /// # use onionskin::{Runtime, gridfs::GridFsBucket};
+            /// # fn example<R: Runtime + Clone>(bucket: GridFsBucket<R>) {
+            /// # use std::future::IntoFuture;
+            /// // A runtime that blocks polls the future with an executor of its own.
+            /// let future = bucket.upload_from_stream("notes.txt", &b"Hello"[..]).into_future();
+            /// let runtime = future.runtime().clone();
+            /// # }
+            /// ```
             #[must_use]
             pub fn runtime(&self) -> &R {
                 self.client.runtime()

@@ -91,6 +91,14 @@ impl<R: Runtime> GridFsDownloadStream<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, gridfs::GridFsDownloadStream};
+    /// # fn example<R: Runtime + Clone>(download: GridFsDownloadStream<R>) {
+    /// // A runtime that blocks polls the stream with an executor of its own.
+    /// let runtime = download.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.run.runtime()

@@ -129,6 +129,14 @@ impl<R: Runtime> GridFsUploadStream<R> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, gridfs::GridFsUploadStream};
+    /// # fn example<R: Runtime + Clone>(upload: GridFsUploadStream<R>) {
+    /// // A runtime that blocks polls the stream with an executor of its own.
+    /// let runtime = upload.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.bucket.client().runtime()

@@ -96,6 +96,14 @@ impl<R: Runtime, T> ChangeStream<R, T> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ChangeStream, Runtime};
+    /// # fn example<R: Runtime + Clone>(changes: ChangeStream<R, ()>) {
+    /// // A runtime that blocks polls the stream with an executor of its own.
+    /// let runtime = changes.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.events.fetch.runtime()
@@ -294,6 +302,18 @@ impl<R: Runtime, T: DeserializeOwned + 'static> ChangeStream<R, T> {
     /// Returns the next event, for which it fetches one batch at most. `None` if that batch is
     /// empty, and at the end of the stream. Fails and can be dropped like [`next`](Self::next). The
     /// example of [`ChangeStream`] uses it to store tokens.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, bson::Document};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let mut changes = people.watch().await?;
+    /// while let Some(event) = changes.next_if_any().await? {
+    ///     println!("{:?}", event.operation_type);
+    /// }
+    /// println!("there is no further event yet");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_if_any(&mut self) -> Result<Option<T>, Error> {
         poll_fn(|context| self.poll_event(context, true))
             .await

@@ -48,6 +48,14 @@ impl<R: Runtime, T> SessionChangeStream<R, T> {
     }
 
     /// Returns the runtime of the client.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, SessionChangeStream};
+    /// # fn example<R: Runtime + Clone>(changes: SessionChangeStream<R, ()>) {
+    /// // A runtime that blocks polls the stream with an executor of its own.
+    /// let runtime = changes.runtime().clone();
+    /// # }
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.stream.runtime()

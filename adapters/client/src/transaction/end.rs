@@ -84,6 +84,16 @@ macro_rules! end_call {
 
         impl<$($life,)? R: Runtime> $future<$($life,)? R> {
             /// Returns the runtime of the client.
+            ///
+            /// ```no_run
+            /// # use onionskin::{ClientSession, Runtime};
+            /// # fn example<R: Runtime + Clone>(mut session: ClientSession<R>) {
+            /// # use std::future::IntoFuture;
+            /// // A runtime that blocks polls the future with an executor of its own.
+            /// let future = session.commit_transaction().into_future();
+            /// let runtime = future.runtime().clone();
+            /// # }
+            /// ```
             #[must_use]
             pub fn runtime(&self) -> &R {
                 self.call.session.runtime()

@@ -34,6 +34,13 @@ pub struct RepeatedTransaction<'a, R: Runtime> {
 
 impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
     /// Begins the time limit of a run. The transaction is not started yet.
+    ///
+    /// ```no_run
+    /// # use onionskin::{ClientSession, Error, Runtime, transaction::RepeatedTransaction};
+    /// # fn example<R: Runtime>(mut session: ClientSession<R>) {
+    /// let run = RepeatedTransaction::begin(session.start_transaction());
+    /// # }
+    /// ```
     #[must_use]
     pub fn begin(start: StartTransaction<'a, R>) -> Self {
         let StartTransaction {
@@ -52,12 +59,28 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
     }
 
     /// Returns the session, for the callback.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Runtime, transaction::RepeatedTransaction};
+    /// # fn example<R: Runtime>(mut run: RepeatedTransaction<'_, R>) {
+    /// let people = run.session().client().database("app").collection::<()>("people");
+    /// # }
+    /// ```
     pub const fn session(&mut self) -> &mut ClientSession<R> {
         self.session
     }
 
     /// Begins an attempt: pauses if it is not the first one, and starts the transaction. Fails if
     /// the time of the run is over.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, transaction::RepeatedTransaction};
+    /// # async fn example<R: Runtime>(mut run: RepeatedTransaction<'_, R>) -> Result<(), Error> {
+    /// run.start().await?;
+    /// println!("the callback runs now");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn start(&mut self) -> Result<(), Error> {
         let shared = self.session.shared();
         let (now, jitter) = shared.with(|inner, now| (now, inner.core.jitter()));
@@ -72,6 +95,15 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
 
     /// Ends an attempt with the result of the callback. Returns `None` if the transaction is to be
     /// repeated: call [`start`](Self::start) and the callback again.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Error, Runtime, transaction::RepeatedTransaction};
+    /// # async fn example<R: Runtime>(mut run: RepeatedTransaction<'_, R>) -> Result<(), Error> {
+    /// run.start().await?;
+    /// let is_committed = run.end(Ok(())).await?.is_some();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn end<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
         let is_active = self.session.transaction_state().is_active();
         let value = match result {
