@@ -53,6 +53,13 @@ pub enum EventKind {
 
 impl Event {
     /// Creates an event that occurred at the time `at`.
+    ///
+    /// ```
+    /// use onionskin_core::{event::{Event, EventKind}, time::Instant};
+    ///
+    /// let event = Event::new(Instant::from_nanos(0), EventKind::Dropped { count: 7 });
+    /// assert_eq!(event.kind.to_string(), "7 events dropped");
+    /// ```
     #[must_use]
     pub const fn new(at: Instant, kind: EventKind) -> Self {
         Self { at, kind }
@@ -61,6 +68,13 @@ impl Event {
     /// Returns the size in bytes of the command, the reply, the error or the server description
     /// that the event contains; zero for an event with none of them. A queue of events can limit
     /// its memory by this size.
+    ///
+    /// ```
+    /// use onionskin_core::{event::{Event, EventKind}, time::Instant};
+    ///
+    /// let event = Event::new(Instant::from_nanos(0), EventKind::Dropped { count: 7 });
+    /// assert_eq!(event.document_bytes(), 0);
+    /// ```
     #[must_use]
     pub fn document_bytes(&self) -> usize {
         let error = match &self.kind {
@@ -156,6 +170,13 @@ pub struct Subscriptions {
 
 impl Subscriptions {
     /// Returns the subscriptions to all families.
+    ///
+    /// ```
+    /// use onionskin_core::event::Subscriptions;
+    ///
+    /// assert!(Subscriptions::all().command);
+    /// assert!(!Subscriptions::default().command);
+    /// ```
     #[must_use]
     pub const fn all() -> Self {
         Self {

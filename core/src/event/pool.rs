@@ -257,6 +257,14 @@ fn scope(service: Option<&ObjectId>, interrupt_in_use: bool) -> String {
 impl PoolEvent {
     /// Returns the address of the pool's server, which every event has ([CMAP-113] to [CMAP-123]).
     ///
+    /// ```
+    /// use onionskin_core::{address::Address, event::PoolEvent};
+    ///
+    /// let address = Address::tcp("db1.example.net", 27017);
+    /// let event = PoolEvent::Ready { address: address.clone() };
+    /// assert_eq!(*event.address(), address);
+    /// ```
+    ///
     /// [CMAP-113]: crate::requirements::pool#CMAP-113
     /// [CMAP-123]: crate::requirements::pool#CMAP-123
     #[must_use]

@@ -64,6 +64,16 @@ macro_rules! models {
             impl $builder {
                 /// Sets the collection. The bulk write of a client fails without one. That of a
                 /// collection needs none.
+                ///
+                /// ```
+                /// use bson::doc;
+                /// use onionskin_core::operation::crud::{InsertOneModel, Namespace};
+                ///
+                /// let people = Namespace::new("app", "people")?;
+                /// let insert = InsertOneModel::builder().namespace(people).document(doc! {});
+                /// assert_eq!(insert.build().namespace.coll, "people");
+                /// # Ok::<(), onionskin_core::error::Error>(())
+                /// ```
                 pub fn namespace(mut self, value: impl Into<Namespace>) -> Self {
                     self.namespace = Some(value.into());
                     self
