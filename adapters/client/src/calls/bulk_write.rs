@@ -29,7 +29,7 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 ///
 /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
 /// let old = doc! { "$expr": { "$gt": ["$age", "$$limit"] } };
-/// let delete = DeleteManyModel::builder().namespace(Namespace::new("app", "log")?).filter(old);
+/// let delete = DeleteManyModel::builder().namespace(Namespace::new("app", "log")).filter(old);
 /// let result = client
 ///     .bulk_write([delete.build()])
 ///     .let_vars(doc! { "limit": 100 })

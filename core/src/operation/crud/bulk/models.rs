@@ -69,7 +69,7 @@ macro_rules! models {
                 /// use bson::doc;
                 /// use onionskin_core::operation::crud::{InsertOneModel, Namespace};
                 ///
-                /// let people = Namespace::new("app", "people")?;
+                /// let people = Namespace::new("app", "people");
                 /// let insert = InsertOneModel::builder().namespace(people).document(doc! {});
                 /// assert_eq!(insert.build().namespace.coll, "people");
                 /// # Ok::<(), onionskin_core::error::Error>(())
