@@ -5,6 +5,7 @@ use onionskin_blocking::{
     Client, GridFsUploadStream, Run,
     bson::{Document, doc},
     error::{Error, ErrorKind, GridFsErrorKind},
+    options::CursorType,
 };
 use onionskin_tests::{
     compressors::with_compressors,
@@ -218,6 +219,38 @@ fn an_event_without_a_token_closes_the_cursor_of_its_stream() -> Result<(), Erro
     until("the close", || !server.seen("killCursors").is_empty());
     assert!(changes.next().is_none());
     drop(changes);
+    client.shutdown().run();
+    Ok(())
+}
+
+#[test]
+fn tails_and_streams_are_read_without_waiting_and_closed() -> Result<(), Error> {
+    let deployment = replica_set();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    let log = client.database("app").collection::<Document>("log");
+    let create = client.database("app").create_collection("log");
+    create.capped(true).size(4096).run()?;
+    let mut changes = log.watch().run()?;
+    log.insert_one(doc! { "_id": 1 }).run()?;
+    let tail = || log.find(doc! {}).cursor_type(CursorType::Tailable);
+    let mut lines = tail().run()?;
+    assert_eq!(lines.next_if_any()?, Some(doc! { "_id": 1 }));
+    assert_eq!(lines.next_if_any()?, None, "the cursor does not wait");
+    lines.close();
+    let mut session = client.start_session().run()?;
+    let mut lines = tail().session(&mut session).run()?;
+    let line = lines.next_if_any(&mut session)?;
+    assert_eq!(line, Some(doc! { "_id": 1 }));
+    assert_eq!(lines.next_if_any(&mut session)?, None);
+    lines.close();
+    assert!(changes.advance()?);
+    let operation = changes.current().get_str("operationType");
+    assert_eq!(operation.expect("a text"), "insert");
+    changes.close();
+    let mut batches = log.find(doc! {}).batch().run()?;
+    assert_eq!(documents(&batches.next().expect("a batch")?), 1);
+    batches.close();
+    assert_eq!(log.find(doc! {}).run()?.into_vec()?, [doc! { "_id": 1 }]);
     client.shutdown().run();
     Ok(())
 }

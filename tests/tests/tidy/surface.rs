@@ -1,9 +1,6 @@
 //! Rules about the methods that applications call.
 
-use super::{
-    report, rust_under,
-    source::{above_tests, read},
-};
+use super::{report, rust_under, source::read};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{ImplItem, Item, Type, Visibility};
 
@@ -77,7 +74,7 @@ fn blocking_cursors_and_streams_have_the_methods_of_asynchronous_ones() {
         [("client", false), ("blocking", true)].map(|(crate_, traits)| {
             let mut methods = Methods::new();
             for path in rust_under(&format!("adapters/{crate_}/src/")) {
-                take_methods(above_tests(&read(&path)), traits, &mut methods);
+                take_methods(&read(&path), traits, &mut methods);
             }
             methods
         });

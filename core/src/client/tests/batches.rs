@@ -178,7 +178,8 @@ fn a_retry_over_the_limit_of_its_server_fails_with_the_first_error_as_cause() {
         panic!("it is not split anew");
     };
     let expected = "the size or number of documents of a retry, which must equal that of the first \
-                    attempt, is 3, but the limit is 2 (server a:27017)";
+                    attempt, is 3, but the limit is 2 (server a:27017) (labels: \
+                    RetryableWriteError)";
     assert_eq!(error.to_string(), expected);
     let source = error
         .source()

@@ -95,7 +95,7 @@ impl ClientOptions {
         };
         Err(Error::new(ErrorKind::InvalidArgument {
             argument: Argument::Uri(UriPart::Options),
-            message: format!("{warning}; the options are strict, so correct or remove it"),
+            message: format!("{warning}; correct or remove it, because the options are strict"),
         }))
     }
 

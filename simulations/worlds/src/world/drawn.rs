@@ -35,6 +35,17 @@ const fn drawn_cut(options: &WorldOptions, from: usize, to: usize) -> Disaster {
     }
 }
 
+/// Draws in which directions bytes between a client and a member are lost.
+fn drawn_client_cut(client: usize, member: usize, random: &mut Random) -> Disaster {
+    let (up, down) = [(true, true), (true, false), (false, true)][index(random, 3)];
+    Disaster::CutClient {
+        client,
+        member,
+        up,
+        down,
+    }
+}
+
 /// Draws the disasters of shards. With one shard there are none.
 fn drawn_of_shards(options: &WorldOptions, random: &mut Random) -> Vec<(Duration, Disaster)> {
     let mut plan = Vec::new();
@@ -102,6 +113,18 @@ fn drawn_fault(member: usize, random: &mut Random) -> CommandFault {
     }
 }
 
+/// Returns the restarts of all members, one after another, as in an upgrade.
+fn rolling_restart(at: Duration, members: usize) -> impl Iterator<Item = (Duration, Disaster)> {
+    (0..members).flat_map(move |member| {
+        let begin = at + Duration::from_secs(4 * member as u64);
+        let end = begin + Duration::from_secs(3);
+        [
+            (begin, Disaster::Kill(member)),
+            (end, Disaster::Restart(member)),
+        ]
+    })
+}
+
 /// Draws the disasters of a run.
 pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Scheduled> {
     let mut plan = Vec::new();
@@ -135,16 +158,7 @@ pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Schedule
                 plan.push((later, Disaster::JoinMembers));
             }
             4 => {
-                let (up, down) = [(true, true), (true, false), (false, true)][index(random, 3)];
-                plan.push((
-                    at,
-                    Disaster::CutClient {
-                        client,
-                        member,
-                        up,
-                        down,
-                    },
-                ));
+                plan.push((at, drawn_client_cut(client, member, random)));
                 plan.push((later, Disaster::JoinClients));
             }
             5 => {
@@ -162,14 +176,7 @@ pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Schedule
                 plan.push((at, Disaster::FailCommands(fault)));
                 plan.push((later, Disaster::EndFailures));
             }
-            // All members restart one after another, as in an upgrade.
-            _ => {
-                for member in 0..options.members {
-                    let begin = at + Duration::from_secs(4 * member as u64);
-                    plan.push((begin, Disaster::Kill(member)));
-                    plan.push((begin + Duration::from_secs(3), Disaster::Restart(member)));
-                }
-            }
+            _ => plan.extend(rolling_restart(at, options.members)),
         }
     }
     if options.authentication {

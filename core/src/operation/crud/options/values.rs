@@ -161,8 +161,8 @@ impl UpdateModifications {
                 return Ok(());
             }
             Self::Document(_) => {
-                "an update consists of operators such as $set; to replace the stored document, call \
-                 the method for replacements"
+                "an update consists of operators such as $set; to replace the stored document, \
+                 call the method for replacements"
             }
             Self::Pipeline(stages) if stages.is_empty() => {
                 "an update by a pipeline needs a stage, such as $set; this one is empty"

@@ -16,7 +16,7 @@ pub(super) struct MonitorChecker {
     monitors: BTreeMap<Address, Monitor>,
 }
 
-/// What is known of the checks of a server.
+/// The checks of a server so far.
 #[derive(Debug, Default)]
 struct Monitor {
     is_checking: bool,
