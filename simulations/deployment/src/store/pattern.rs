@@ -1,54 +1,29 @@
 //! Regular expressions with a bound on their work.
 //!
 //! A pattern runs on an engine of linear time, if it needs neither look-around nor back-references.
-//! An attempt charges the budget of the query: by the length of the text on this engine, and by the
-//! limit of its steps on the other one. The size of a compiled pattern is bounded, because the
-//! engine of linear time takes time in proportion to it. Classes such as `\w` have only ASCII
-//! characters, as in the server.
+//! Each attempt to match charges the budget of the query. The bound of its work is computed from
+//! the pattern and from the length of the text. Classes such as `\w` have only ASCII characters, as
+//! in the server.
 
 mod classes;
+mod effort;
+mod engine;
 mod escapes;
+mod folding;
+mod groups;
+mod properties;
 mod translation;
 
 use std::sync::{Arc, OnceLock};
 
-use fancy_regex::RegexBuilder as FancyBuilder;
-use regex::{Regex, RegexBuilder};
-
 use super::budget::Budget;
 use super::error::StoreError;
 use super::release::Release;
-use translation::{Anchors, BACKTRACKING, LINEAR, Translation, invalid, translated};
+use engine::{Engine, malformed};
+use translation::{Anchors, BACKTRACKING, LINEAR, Translation, translated};
 
 /// The length of the longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 16_384;
-
-/// The size up to which a compiled pattern costs one step for each [`BYTES_PER_STEP`] of the text.
-const SMALL_BYTES: usize = 16 * 1024;
-
-/// The size of the largest compiled pattern, in bytes.
-const MAX_BYTES: usize = 256 * 1024;
-
-/// The number of bytes of a text that count as one step for a small pattern.
-const BYTES_PER_STEP: usize = 16;
-
-/// The number of bytes of a large compiled pattern that count as one step for each byte of a text.
-const PATTERN_BYTES_PER_STEP: usize = 64;
-
-/// The most steps of an attempt to match with look-around or back-references.
-const MAX_BACKTRACKS: usize = 20_000;
-
-/// The longest text for a pattern with look-around or back-references, in bytes.
-const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
-
-/// The steps that count for the compilation of any pattern.
-const STEPS_OF_COMPILATION: usize = 5_000;
-
-/// The further steps for each byte of the pattern in the syntax of an engine.
-const STEPS_OF_BYTE: usize = 10;
-
-/// The further steps for each property of characters, such as `\p{L}`.
-const STEPS_OF_PROPERTY: usize = 5_000;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
@@ -59,13 +34,6 @@ pub(crate) struct Pattern {
     end: Option<Arc<End>>,
 }
 
-#[derive(Clone, Debug)]
-enum Engine {
-    Small(Regex),
-    Large(Regex),
-    Backtracking(Box<fancy_regex::Regex>),
-}
-
 /// A pattern that was not yet compiled for the engine with look-around.
 #[derive(Debug)]
 struct End {
@@ -74,9 +42,7 @@ struct End {
     release: Release,
     max_bytes: usize,
     form: EndForm,
-    /// The number of steps that the compilation takes from the budget.
-    steps: u64,
-    engine: OnceLock<Option<Engine>>,
+    engine: OnceLock<Engine>,
 }
 
 /// The anchors of a pattern that have another meaning in a text that ends with a newline.
@@ -115,33 +81,23 @@ impl End {
         max_bytes: usize,
     ) -> Result<Option<Self>, StoreError> {
         let translation = translated(text, options, &BACKTRACKING, release)?;
-        let (form, steps) = (EndForm::of(&translation), steps(&translation));
-        Ok(form.map(|form| Self {
+        Ok(EndForm::of(&translation).map(|form| Self {
             text: text.to_owned(),
             options: options.to_owned(),
             release,
-            max_bytes: MAX_BYTES.min(max_bytes),
+            max_bytes,
             form,
-            steps,
             engine: OnceLock::new(),
         }))
     }
 
     fn engine(&self, budget: &Budget) -> Result<&Engine, StoreError> {
-        if self.engine.get().is_none() {
-            budget.step(self.steps)?;
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
         }
-        let engine = self.engine.get_or_init(|| {
-            let translation =
-                translated(&self.text, &self.options, &BACKTRACKING, self.release).ok()?;
-            let regex = backtracking(&translation, &self.options, self.max_bytes).ok()?;
-            Some(Engine::Backtracking(Box::new(regex)))
-        });
-        engine.as_ref().ok_or_else(|| {
-            let text =
-                "a regular expression with anchors is too large for a text with a last newline";
-            StoreError::new(51091, text)
-        })
+        let translation = translated(&self.text, &self.options, &BACKTRACKING, self.release)?;
+        let engine = Engine::backtracking(translation, &self.options, self.max_bytes, budget)?;
+        Ok(self.engine.get_or_init(|| engine))
     }
 }
 
@@ -162,32 +118,25 @@ impl Pattern {
             let text = format!("invalid flag in regex options: {other}");
             return Err(StoreError::new(51108, text));
         }
-        let max_bytes = MAX_BYTES.min(max_bytes);
         let translate = |anchors: &Anchors| translated(text, options, anchors, release);
         let translation = translate(&LINEAR)?;
-        budget.step(steps(&translation))?;
-        let reason = match linear(&translation, options, max_bytes) {
-            Some(Ok(engine)) => {
-                let end = End::of(text, options, release, max_bytes)?.map(Arc::new);
-                return Ok(Self { engine, end });
-            }
-            Some(Err(regex::Error::CompiledTooBig(size))) => {
-                format!("Compiled regex exceeds size limit of {size} bytes.")
-            }
-            other => {
-                let translation = translate(&BACKTRACKING)?;
-                budget.step(steps(&translation))?;
-                match (backtracking(&translation, options, max_bytes), other) {
-                    (Ok(regex), _) => {
-                        let engine = Engine::Backtracking(Box::new(regex));
-                        return Ok(Self { engine, end: None });
-                    }
-                    (Err(_), Some(Err(error))) => error.to_string(),
-                    (Err(error), _) => error.to_string(),
+        if !translation.needs_backtracking {
+            match Engine::linear(&translation, options, max_bytes, budget)? {
+                Ok(engine) => {
+                    let end = End::of(text, options, release, max_bytes)?.map(Arc::new);
+                    return Ok(Self { engine, end });
                 }
+                Err(regex::Error::CompiledTooBig(size)) => {
+                    return Err(malformed(&format!(
+                        "Compiled regex exceeds size limit of {size} bytes."
+                    )));
+                }
+                Err(error) => return Err(malformed(&error.to_string())),
             }
-        };
-        Err(invalid(reason.lines().last().unwrap_or_default()))
+        }
+        let translation = translate(&BACKTRACKING)?;
+        let engine = Engine::backtracking(translation, options, max_bytes, budget)?;
+        Ok(Self { engine, end: None })
     }
 
     /// True if the pattern matches a part of the text.
@@ -256,130 +205,8 @@ impl Pattern {
     }
 }
 
-impl Engine {
-    fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
-        self.charge(text, budget)?;
-        match self {
-            Self::Small(regex) | Self::Large(regex) => Ok(regex.is_match(text)),
-            Self::Backtracking(regex) => regex.is_match(text).map_err(|e| failed(&e)),
-        }
-    }
-
-    /// Returns the end of a match, which is the shortest one on the engine of linear time.
-    fn shortest(&self, text: &str, budget: &Budget) -> Result<Option<usize>, StoreError> {
-        match self {
-            Self::Small(regex) | Self::Large(regex) => {
-                self.charge(text, budget)?;
-                Ok(regex.shortest_match(text))
-            }
-            Self::Backtracking(_) => Ok(self.is_match(text, budget)?.then_some(text.len())),
-        }
-    }
-
-    fn captures(
-        &self,
-        text: &str,
-        start: usize,
-        budget: &Budget,
-    ) -> Result<Option<Groups>, StoreError> {
-        self.charge(text.get(start..).unwrap_or_default(), budget)?;
-        Ok(match self {
-            Self::Small(regex) | Self::Large(regex) => {
-                let found = regex.captures_at(text, start);
-                found.map(|found| found.iter().map(|part| part.map(bounds)).collect())
-            }
-            Self::Backtracking(regex) => {
-                let found = regex
-                    .captures_from_pos(text, start)
-                    .map_err(|e| failed(&e))?;
-                found.map(|found| {
-                    let parts = found.iter();
-                    parts
-                        .map(|part| part.map(|p| (p.start(), p.end())))
-                        .collect()
-                })
-            }
-        })
-    }
-
-    /// Charges an attempt to match a text.
-    fn charge(&self, text: &str, budget: &Budget) -> Result<(), StoreError> {
-        let steps = match self {
-            Self::Small(_) => text.len() / BYTES_PER_STEP,
-            Self::Large(_) => text
-                .len()
-                .saturating_mul(MAX_BYTES / PATTERN_BYTES_PER_STEP),
-            Self::Backtracking(_) if text.len() > MAX_BACKTRACKED_BYTES => {
-                let text = "a text is too long for a regular expression with look-around or \
-                            back-references";
-                return Err(StoreError::new(51156, text));
-            }
-            // An attempt can take all its steps on a short text.
-            Self::Backtracking(_) => MAX_BACKTRACKS + text.len(),
-        };
-        budget.step(1 + steps as u64)
-    }
-}
-
 /// The bounds of a match and of its groups. A group that did not take part has none.
 pub(crate) type Groups = Vec<Option<(usize, usize)>>;
-
-fn bounds(part: regex::Match<'_>) -> (usize, usize) {
-    (part.start(), part.end())
-}
-
-fn failed(error: &fancy_regex::Error) -> StoreError {
-    let text = format!("Error occurred while executing the regular expression: {error}");
-    StoreError::new(51156, text)
-}
-
-/// Returns the steps that count for the compilation of a pattern.
-fn steps(pattern: &Translation) -> u64 {
-    let bytes = pattern.text.len() * STEPS_OF_BYTE;
-    (STEPS_OF_COMPILATION + bytes + pattern.properties * STEPS_OF_PROPERTY) as u64
-}
-
-/// Compiles a pattern for the engine of linear time. Returns `None` if it needs the other one.
-fn linear(
-    pattern: &Translation,
-    options: &str,
-    max_bytes: usize,
-) -> Option<Result<Engine, regex::Error>> {
-    if pattern.needs_backtracking {
-        return None;
-    }
-    Some(
-        match plain(&pattern.text, options, SMALL_BYTES.min(max_bytes)) {
-            Err(regex::Error::CompiledTooBig(_)) => {
-                plain(&pattern.text, options, max_bytes).map(Engine::Large)
-            }
-            compiled => compiled.map(Engine::Small),
-        },
-    )
-}
-
-fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text)
-        .case_insensitive(options.contains('i'))
-        .dot_matches_new_line(options.contains('s'))
-        .size_limit(max_bytes)
-        .dfa_size_limit(max_bytes)
-        .build()
-}
-
-fn backtracking(
-    pattern: &Translation,
-    options: &str,
-    max_bytes: usize,
-) -> Result<fancy_regex::Regex, fancy_regex::Error> {
-    FancyBuilder::new(&pattern.text)
-        .case_insensitive(options.contains('i'))
-        .dot_matches_new_line(options.contains('s'))
-        .backtrack_limit(MAX_BACKTRACKS)
-        .delegate_size_limit(max_bytes)
-        .delegate_dfa_size_limit(max_bytes)
-        .build()
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Classes of characters, such as `[a-z]`.
 
+use super::effort::Size;
+use super::folding::other_cases;
 use super::translation::{Translator, invalid, refused};
 use crate::store::error::StoreError;
 
@@ -18,12 +20,33 @@ impl Translator<'_> {
                 "POSIX named classes are supported only within a class",
             ));
         }
-        self.push("[");
+        let properties = self.result.properties;
+        let is_caseless = self.flags.caseless;
+        self.push(if is_caseless { "(?-i:[" } else { "[" });
         self.skip_ends_of_quotes();
         if self.rest.next_if_eq(&'^').is_some() {
             self.push("^");
         }
         self.skip_ends_of_quotes();
+        let mut ranges = Vec::new();
+        self.members(&mut ranges)?;
+        if is_caseless {
+            for (first, last) in other_cases(&ranges) {
+                self.push_char(first);
+                self.push("-");
+                self.push_char(last);
+            }
+        }
+        self.push(if is_caseless { "])" } else { "]" });
+        self.atom(match self.result.properties > properties {
+            true => Size::PROPERTY,
+            false => Size::CLASS,
+        });
+        Ok(())
+    }
+
+    /// Appends the members of a class. Adds its characters and ranges to `ranges`.
+    fn members(&mut self, ranges: &mut Vec<(char, char)>) -> Result<(), StoreError> {
         let mut is_quoted = false;
         let mut next = self.rest.next_if_eq(&']').map(Member::Char);
         loop {
@@ -32,10 +55,7 @@ impl Translator<'_> {
                 None => self.member(&mut is_quoted)?,
             };
             let start = match member {
-                Member::End => {
-                    self.push("]");
-                    return Ok(());
-                }
+                Member::End => return Ok(()),
                 Member::Set(text) => {
                     self.push(&text);
                     None
@@ -45,6 +65,7 @@ impl Translator<'_> {
             };
             if let Some(c) = start {
                 self.push_char(c);
+                ranges.push((c, c));
             }
             let hyphen = match self.member(&mut is_quoted)? {
                 Member::Hyphen => self.member(&mut is_quoted)?,
@@ -62,11 +83,12 @@ impl Translator<'_> {
                 (Some(start), Some(end)) if start <= end => {
                     self.push("-");
                     self.push_char(end);
+                    ranges.push((start, end));
                 }
                 (Some(_), Some(_)) => {
                     return Err(invalid("range out of order in character class"));
                 }
-                _ if matches!(hyphen, Member::End) || self.takes_hyphens => {
+                _ if matches!(hyphen, Member::End) || !self.is_pcre2 => {
                     self.push_char('-');
                     next = Some(hyphen);
                 }
@@ -75,11 +97,20 @@ impl Translator<'_> {
         }
     }
 
-    /// Takes each `\E`, which has no meaning outside of quoted text.
+    /// Takes each `\E`, which has no meaning outside of quoted text, and each empty `\Q\E`.
     fn skip_ends_of_quotes(&mut self) {
-        let mut ahead = self.rest.clone();
-        while ahead.next() == Some('\\') && ahead.next() == Some('E') {
-            self.rest = ahead.clone();
+        loop {
+            let mut ahead = self.rest.clone();
+            let is_end = ahead.next() == Some('\\')
+                && match ahead.next() {
+                    Some('E') => true,
+                    Some('Q') => ahead.next() == Some('\\') && ahead.next() == Some('E'),
+                    _ => false,
+                };
+            if !is_end {
+                return;
+            }
+            self.rest = ahead;
         }
     }
 

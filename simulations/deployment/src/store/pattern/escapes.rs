@@ -1,6 +1,8 @@
 //! The escapes of PCRE in the syntax of the engines.
 
 use super::classes::Member;
+use super::effort::Size;
+use super::properties::property;
 use super::translation::{
     Follows, Translator, invalid, is_name, is_number, is_repetition, refused,
 };
@@ -41,19 +43,33 @@ impl Translator<'_> {
         match escaped {
             'Q' => self.quote(follows),
             'E' => self.follows = follows,
-            'b' => self.anchor(self.anchors.boundary),
-            'Z' => self.anchor(self.anchors.end),
+            'b' => {
+                self.result.effort.is_slow |= !self.anchors.has_boundary;
+                self.anchor(self.anchors.boundary);
+            }
+            'Z' => self.hard_anchor(self.anchors.end),
             'A' => self.anchor(r"\A"),
-            'B' => self.anchor(r"\B"),
+            'B' => {
+                self.result.effort.is_slow = true;
+                self.anchor(r"\B");
+            }
             'z' => self.anchor(r"\z"),
-            'G' => self.anchor(r"\G"),
-            'K' => self.anchor(r"\K"),
+            'K' if self.is_in_look_around() => {
+                return Err(invalid(
+                    "\\K is not allowed in lookarounds (but see PCRE2_EXTRA_ALLOW_LOOKAROUND_BSK)",
+                ));
+            }
+            'G' | 'K' => {
+                self.anchor(if escaped == 'G' { r"\G" } else { r"\K" });
+                self.needs_backtracking();
+            }
             'N' => match self.named_character()? {
-                Some(c) => self.push_char(c),
-                None => self.push(r"[^\n]"),
+                Some(c) => self.literal(c),
+                None => self.push_set(r"[^\n]", Size::CLASS),
             },
             'R' => {
-                self.result.needs_backtracking = true;
+                self.atom(Size::CLASS.then(Size::CLASS));
+                self.cut_last();
                 self.push(&format!(r"(?>\r\n|[{VERTICAL}])"));
             }
             'X' | 'C' => return Err(refused(&format!("\\{escaped}"))),
@@ -66,28 +82,30 @@ impl Translator<'_> {
                     _ => Err(invalid("\\k is not followed by a name")),
                 };
                 let name = name?;
-                self.push(&format!("\\k<{name}>"));
+                self.push_named_reference(&name);
             }
             '0' => {
                 let c = self.octal('0')?;
-                self.push_char(c);
+                self.literal(c);
             }
             '1'..='9' => return self.number(escaped),
             other => match self.set(other)? {
-                Some(set) => self.push(&set),
+                Some(set) => {
+                    let is_property = matches!(other, 'p' | 'P');
+                    let size = if is_property {
+                        Size::PROPERTY
+                    } else {
+                        Size::CLASS
+                    };
+                    self.push_set(&set, size);
+                }
                 None => {
                     let c = self.character(other)?;
-                    self.push_char(c);
+                    self.literal(c);
                 }
             },
         }
         Ok(())
-    }
-
-    /// Appends an anchor, which cannot be repeated.
-    fn anchor(&mut self, text: &str) {
-        self.follows = Follows::Nothing;
-        self.push(text);
     }
 
     /// Returns the set that an escape stands for, in the syntax of the engines, or `None` if it
@@ -111,6 +129,7 @@ impl Translator<'_> {
                     None => (name.as_str(), escaped == 'P'),
                 };
                 let letter = if is_negated { 'P' } else { 'p' };
+                let name = property(name, self.is_pcre2)?;
                 return Ok(Some(format!("\\{letter}{{{name}}}")));
             }
             _ => return Ok(None),
@@ -214,7 +233,7 @@ impl Translator<'_> {
         let number = digits.parse().unwrap_or(usize::MAX);
         if number >= 10 && number > self.groups && first < '8' {
             let c = self.octal(first)?;
-            self.push_char(c);
+            self.literal(c);
             return Ok(());
         }
         self.rest = ahead;
@@ -239,7 +258,7 @@ impl Translator<'_> {
             }
         };
         if is_name(&given) {
-            self.push(&format!("\\k<{given}>"));
+            self.push_named_reference(&given);
             return Ok(());
         }
         let digits = given.strip_prefix(['-', '+']).unwrap_or(&given);
@@ -263,7 +282,16 @@ impl Translator<'_> {
     /// Appends the reference to a group. A group around it keeps it apart from digits that follow.
     fn push_reference(&mut self, number: usize) {
         self.greatest_reference = self.greatest_reference.max(number);
+        self.atom(Size::ANCHOR);
+        self.needs_backtracking();
         self.push(&format!("(?:\\{number})"));
+    }
+
+    /// Appends the reference to a group with a name.
+    pub(super) fn push_named_reference(&mut self, name: &str) {
+        self.atom(Size::ANCHOR);
+        self.needs_backtracking();
+        self.push(&format!("\\k<{name}>"));
     }
 
     /// Takes a name of a group and the character after it.
@@ -308,7 +336,7 @@ impl Translator<'_> {
                 return;
             }
             self.follows = Follows::Atom;
-            self.push_char(c);
+            self.literal(c);
         }
     }
 }

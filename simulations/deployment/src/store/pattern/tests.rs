@@ -1,5 +1,8 @@
 //! Tests of patterns.
 
+mod case;
+mod work;
+
 use super::*;
 
 fn new(pattern: &str, options: &str) -> Result<Pattern, StoreError> {
@@ -18,6 +21,12 @@ fn new_at(
 fn is_match(pattern: &str, text: &str) -> bool {
     let pattern = new(pattern, "").expect(pattern);
     pattern.is_match(text, &Budget::default()).expect(text)
+}
+
+fn groups(pattern: &str, options: &str, text: &str) -> Groups {
+    let compiled = new(pattern, options).expect(pattern);
+    let found = compiled.captures(text, 0, &Budget::default());
+    found.expect(text).expect(pattern)
 }
 
 fn check<'a>(cases: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) {
@@ -231,6 +240,21 @@ fn patterns_that_the_server_refuses_are_refused() {
         ("a{65536}", 51091),
         ("(?(1)a|b)", 51091),
         (r"[\E^]", 51091),
+        (r"[\Q\E^]", 51091),
+        (r"(?=\K)", 51091),
+        (r"(?<!a(\K))", 51091),
+        ("(?(0)a)", 51091),
+        ("()(?(1)a|b|c)", 51091),
+        ("(?<a23456789012345678901234567890123>b)", 51091),
+        ("a)", 51091),
+        (r"\p{Letter}", 51091),
+        (r"\p{gc=Lu}", 51091),
+        (r"\p{sc!=Greek}", 51091),
+        (r"\p{Age=3.0}", 51091),
+        (r"\p{IsL}", 51091),
+        (r"\p{IsGreek}", 51091),
+        (r"\p{bc=L}", 238),
+        (r"\p{Xan}", 238),
         ("[[:foo:]]", 51091),
         ("[[:ALPHA:]]", 51091),
         ("[[:^^alpha:]]", 51091),
@@ -278,45 +302,70 @@ fn patterns_that_the_server_refuses_are_refused() {
 }
 
 #[test]
-fn the_work_of_a_pattern_is_charged_or_refused() {
-    let text = "a".repeat(5_000);
-    for pattern in [
-        "(a{1,100}){1,100}b",
-        "(a{1,30}){1,30}b",
-        "(a*)*(?=b)c",
-        r"(a+)+\1b",
+fn elements_without_characters_are_read_and_repeated() {
+    check([
+        (r"^(a)?(?(1)|)b$", "b", "c"),
+        (r"^(a)?(?(1))b$", "ab", "ac"),
+        (r"^(a)?(?(1))*b$", "b", "c"),
+        (r"^[\Q\E^a]$", "b", "a"),
+        (r"^[\E\Q\E\E]a]$", "]", "b"),
+        (r"^(?:$)?\n$", "\n", "a\n"),
+        (r"(?:$)+\n", "a\n", "a"),
+        (r"^a(?:$)*", "a\n", "b\n"),
+        (r"^(?:(?=a)){2}a", "a", "b"),
+        (r"^(?:(?!a))?a", "a", "b"),
+        (r"^(?:)*(?=a)", "a", "b"),
+    ]);
+}
+
+#[test]
+fn the_option_for_lazy_repetitions_is_read() {
+    for (pattern, expected) in [
+        ("(?U)a+", 1),
+        ("(?U)a+?", 3),
+        ("(?U)a{2,}", 2),
+        ("(?U)a{2,}?", 3),
+        ("(?U)a++", 3),
+        ("(?U:a+)a*", 3),
+        ("(?U-U)a+", 3),
+        ("(?=a)(?U)a+", 1),
+        ("(?=a)(?U)a*?", 3),
     ] {
-        let budget = Budget::default();
-        let Ok(pattern) = new(pattern, "") else {
-            continue;
-        };
-        let attempts = 100_000;
-        let over = (0..attempts).position(|_| pattern.is_match(&text, &budget).is_err());
-        assert!(over.is_some_and(|at| at < 2_000), "{pattern:?} {over:?}");
-    }
-    let short = new(r"(a*)*\1b", "").expect("a pattern");
-    let budget = Budget::default();
-    let over = (0..10_000).position(|_| short.is_match("aaaaaaaaaaaaaa", &budget).is_err());
-    assert!(over.is_some_and(|at| at < 3_000), "{over:?}");
-    let small = new("ab", "").expect("a pattern");
-    let budget = Budget::default();
-    for _ in 0..100_000 {
-        assert_eq!(small.is_match("a short text", &budget), Ok(false));
+        let found = groups(pattern, "", "aaa");
+        assert_eq!(found[0], Some((0, expected)), "{pattern}");
     }
 }
+
 #[test]
-fn the_compilation_of_a_pattern_is_charged_by_its_size() {
-    for (pattern, most) in [
-        ("ab".to_owned(), 6_000),
-        (r"\R".repeat(1_000), 1_000_000),
-        ("(?>a)".repeat(1_000), 120_000),
-        (r"\p{L}".repeat(50), 300_000),
-        ("(?=a)(b$|c)".repeat(100), 50_000),
+fn groups_have_the_bounds_of_the_server() {
+    assert_eq!(groups("(a){0}b", "", "b"), [Some((0, 1)), None]);
+    assert_eq!(groups("(?=b)(a){0}b", "", "b"), [Some((0, 1)), None]);
+    assert_eq!(groups("(?=a)(?:a+?)*", "", "aaa"), [Some((0, 3))]);
+}
+
+#[test]
+fn a_script_alone_has_the_characters_that_it_shares_since_6_1() {
+    let is_match = |release: [u16; 3], pattern: &str, text: &str| {
+        let pattern = new_at(Release(release), pattern, "", &Budget::default()).expect(pattern);
+        pattern.is_match(text, &Budget::default())
+    };
+    for (pattern, text) in [
+        (r"^\p{Katakana}$", "\u{30fc}"),
+        (r"^[\p{Han}]$", "\u{3001}"),
     ] {
-        let is_over = |steps: u64| {
-            let compiled = new_at(Release::default(), &pattern, "", &Budget::new(steps));
-            compiled.is_err_and(|error| error.code == 50)
-        };
-        assert!(is_over(most / 2) && !is_over(most), "{pattern:.10}");
+        assert_eq!(is_match([8, 0, 0], pattern, text), Ok(true), "{pattern}");
+        assert_eq!(is_match([6, 0, 0], pattern, text), Ok(false), "{pattern}");
     }
+    check([
+        (r"^\p{sc=Katakana}$", "\u{30a2}", "\u{30fc}"),
+        (r"^\p{Script_Extensions: kana}$", "\u{30fc}", "a"),
+        (r"^\p{l u}\p{L&}\p{^Any}?$", "AA", "a1"),
+        (r"^\p{White Space}\P{Emoji}$", " a", "aa"),
+    ]);
+}
+
+#[test]
+fn a_refusal_of_the_engine_with_look_around_is_told() {
+    let error = new(r"(?<=(?:a|(?=b)bc)+)d", "").expect_err("a length that varies");
+    assert!(error.message.contains("ookbehind"), "{}", error.message);
 }

@@ -6,6 +6,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use super::effort::{Cut, Effort, Size};
+use super::groups::{Frame, Kind};
 use crate::store::error::StoreError;
 use crate::store::release::Release;
 
@@ -22,6 +24,10 @@ pub(super) struct Anchors {
     /// `^` and `$` with the option `m`.
     line_start: &'static str,
     line_end: &'static str,
+    /// True if the anchors of lines and ends need the engine with look-around.
+    is_hard: bool,
+    /// True if automata have the anchor `\b`.
+    pub(super) has_boundary: bool,
 }
 
 /// The anchors for the engine of linear time. It knows no place before a last newline, and takes
@@ -31,14 +37,18 @@ pub(super) const LINEAR: Anchors = Anchors {
     end: r"\z",
     line_start: "(?m:^)",
     line_end: "(?m:$)",
+    is_hard: false,
+    has_boundary: true,
 };
 
 /// The anchors for the engine with look-around.
 pub(super) const BACKTRACKING: Anchors = Anchors {
     boundary: r"\b",
-    end: r"(?=\n?\z)",
+    end: r"(?:\z|(?=\n\z))",
     line_start: r"(?:\A|(?<=\n)(?!\z))",
-    line_end: r"(?=\n|\z)",
+    line_end: r"(?:\z|(?=\n))",
+    is_hard: true,
+    has_boundary: false,
 };
 
 /// A pattern in the syntax of an engine.
@@ -51,7 +61,15 @@ pub(super) struct Translation {
     pub(super) has_line_starts: bool,
     /// The number of properties of characters.
     pub(super) properties: usize,
+    /// The work that the pattern can take.
+    pub(super) effort: Effort,
 }
+
+/// The longest text of a translated pattern, in bytes.
+const MAX_TRANSLATED_BYTES: usize = 1024 * 1024;
+
+/// The greatest product of the bounds of nested repetitions of a part that can be empty.
+const MAX_EMPTIES: u64 = 65_535;
 
 /// Returns a pattern in the syntax of an engine: with its anchors, with the escapes of PCRE, with
 /// braces as text if they hold no numbers, and without the set operations that the engines have in
@@ -70,36 +88,56 @@ pub(super) fn translated(
     let flags = Flags {
         lines: options.contains('m'),
         verbose: options.contains('x'),
+        caseless: options.contains('i'),
+        ungreedy: false,
     };
     let mut translator = Translator {
         rest: pattern.chars().peekable(),
         anchors,
         flags,
         outer: Vec::new(),
+        frame: Frame::new(Kind::Group, flags, 0),
         groups: 0,
         greatest_reference: 0,
         names: Vec::new(),
-        takes_hyphens: release < PCRE2,
+        is_pcre2: release >= PCRE2,
         follows: Follows::Nothing,
+        tail: Size::EMPTY,
+        tail_of_alternatives: Size::EMPTY,
         result: Translation {
             text: String::with_capacity(pattern.len()),
             needs_backtracking: false,
             has_line_starts: false,
             properties: 0,
+            effort: Effort {
+                size: Size::EMPTY,
+                cuts: Vec::new(),
+                tail: Size::EMPTY,
+                groups: 0,
+                is_anchored: false,
+                is_slow: false,
+            },
         },
     };
     while let Some(c) = translator.rest.next() {
         translator.element(c)?;
+        if translator.result.text.len() > MAX_TRANSLATED_BYTES {
+            return Err(too_large());
+        }
     }
     if translator.greatest_reference > translator.groups {
         return Err(invalid("reference to non-existent subpattern"));
     }
-    Ok(translator.result)
+    translator.finish()
 }
 
 /// Returns the error for a malformed pattern.
 pub(super) fn invalid(reason: &str) -> StoreError {
     StoreError::new(51091, format!("Regular expression is invalid: {reason}"))
+}
+
+fn too_large() -> StoreError {
+    invalid("regular expression is too large")
 }
 
 pub(super) fn refused(element: &str) -> StoreError {
@@ -109,9 +147,13 @@ pub(super) fn refused(element: &str) -> StoreError {
 
 /// The options that a part of the pattern can change.
 #[derive(Clone, Copy, Debug)]
-struct Flags {
-    lines: bool,
-    verbose: bool,
+pub(super) struct Flags {
+    pub(super) lines: bool,
+    pub(super) verbose: bool,
+    /// True if letters also fit those of the other case.
+    pub(super) caseless: bool,
+    /// True if a repetition is lazy unless `?` follows it.
+    pub(super) ungreedy: bool,
 }
 
 /// The kind of the last element, which decides what a quantifier means.
@@ -125,18 +167,24 @@ pub(super) enum Follows {
 pub(super) struct Translator<'a> {
     pub(super) rest: Peekable<Chars<'a>>,
     pub(super) anchors: &'a Anchors,
-    flags: Flags,
-    /// The options outside of each open group.
-    outer: Vec<Flags>,
+    pub(super) flags: Flags,
+    /// The groups around the innermost open one.
+    pub(super) outer: Vec<Frame>,
+    /// The innermost open group, or the whole pattern.
+    pub(super) frame: Frame,
     /// The number of capturing groups that have begun.
     pub(super) groups: usize,
     /// The greatest number of a group that a reference or a condition has.
     pub(super) greatest_reference: usize,
     /// The names of the groups that have begun.
-    names: Vec<String>,
-    /// True if a hyphen beside a set such as `\w` in a class is text.
-    pub(super) takes_hyphens: bool,
+    pub(super) names: Vec<String>,
+    /// False for the older PCRE. There a hyphen beside a set such as `\w` in a class is text.
+    pub(super) is_pcre2: bool,
     pub(super) follows: Follows,
+    /// The part after the last element that needs backtracking.
+    pub(super) tail: Size,
+    /// The greatest such part at the end of an alternative.
+    pub(super) tail_of_alternatives: Size,
     pub(super) result: Translation,
 }
 
@@ -158,42 +206,39 @@ impl Translator<'_> {
         match c {
             '\\' => return self.escape(follows),
             '^' | '$' => {
-                // An anchor cannot be repeated.
-                self.follows = Follows::Nothing;
                 self.result.has_line_starts |= c == '^' && self.flags.lines;
-                self.push(match (c, self.flags.lines) {
-                    ('^', true) => self.anchors.line_start,
-                    ('^', false) => r"\A",
-                    (_, true) => self.anchors.line_end,
-                    (_, false) => self.anchors.end,
-                });
+                match (c, self.flags.lines) {
+                    ('^', true) => self.hard_anchor(self.anchors.line_start),
+                    ('^', false) => self.anchor(r"\A"),
+                    (_, true) => self.hard_anchor(self.anchors.line_end),
+                    (_, false) => self.hard_anchor(self.anchors.end),
+                }
             }
             '*' | '+' | '?' => return self.quantifier(c, follows),
             '{' if is_repetition(self.rest.clone()) => {
                 self.quantifier(c, follows)?;
-                let bounds = self.until('}').unwrap_or_default();
-                check_bounds(&bounds)?;
-                self.push(&format!("{bounds}}}"));
             }
-            '{' => self.push(r"\{"),
+            '{' => self.literal('{'),
             '#' if self.flags.verbose => {
                 self.follows = follows;
                 while self.rest.next_if(|c| *c != '\n').is_some() {}
             }
             '[' => return self.class(),
             '(' => return self.group(follows),
-            ')' => {
-                if let Some(outer) = self.outer.pop() {
-                    self.flags = outer;
-                }
-                self.push(")");
-            }
+            ')' => return self.close(),
             '|' => {
                 self.follows = Follows::Nothing;
-                self.push("|");
+                return self.alternative();
             }
             c if self.flags.verbose && is_blank(c) => self.follows = follows,
-            other => self.result.text.push(other),
+            '.' => {
+                self.atom(Size::CLASS);
+                self.push(".");
+            }
+            other => {
+                self.atom(Size::CHARACTER);
+                self.result.text.push(other);
+            }
         }
         Ok(())
     }
@@ -201,157 +246,129 @@ impl Translator<'_> {
     /// Appends a quantifier. After another one, `?` makes it lazy and `+` possessive.
     fn quantifier(&mut self, c: char, follows: Follows) -> Result<(), StoreError> {
         match (follows, c) {
-            (Follows::Atom, _) => self.follows = Follows::Quantifier,
-            (Follows::Quantifier, '?') => {}
-            (Follows::Quantifier, '+') => self.result.needs_backtracking = true,
+            (Follows::Atom, _) => {
+                self.follows = Follows::Quantifier;
+                self.make_repeatable();
+                self.result.text.push(c);
+                let (least, most) = match c {
+                    '*' => (0, None),
+                    '+' => (1, None),
+                    '?' => (0, Some(1)),
+                    _ => {
+                        let bounds = self.until('}').unwrap_or_default();
+                        self.push(&format!("{bounds}}}"));
+                        parsed_bounds(&bounds)?
+                    }
+                };
+                if self.flags.ungreedy {
+                    self.push("?");
+                }
+                self.repeat(least, most);
+            }
+            (Follows::Quantifier, '?' | '+') => {
+                self.follows = Follows::Nothing;
+                // Without greed, a `?` follows already.
+                if self.flags.ungreedy {
+                    self.result.text.pop();
+                }
+                if c == '+' {
+                    self.push("+");
+                    self.cut_last();
+                } else if !self.flags.ungreedy {
+                    self.push("?");
+                }
+            }
             _ => return Err(invalid("quantifier does not follow a repeatable item")),
         }
-        if follows == Follows::Quantifier {
-            self.follows = Follows::Nothing;
-        }
-        self.result.text.push(c);
         Ok(())
     }
 
-    /// Appends the start of a group, with the options that it sets.
-    fn group(&mut self, follows: Follows) -> Result<(), StoreError> {
+    /// Appends a character that stands for itself.
+    pub(super) fn literal(&mut self, c: char) {
+        self.atom(Size::CHARACTER);
+        self.push_char(c);
+    }
+
+    /// Appends a set of characters outside of a class. Its members do not depend on the case.
+    pub(super) fn push_set(&mut self, set: &str, size: Size) {
+        self.atom(size);
+        match self.flags.caseless {
+            true => self.push(&format!("(?-i:{set})")),
+            false => self.push(set),
+        }
+    }
+
+    /// Appends an anchor, which cannot be repeated.
+    pub(super) fn anchor(&mut self, text: &str) {
         self.follows = Follows::Nothing;
-        if self.rest.peek() == Some(&'*') {
-            return Err(refused("verbs such as (*ACCEPT)"));
-        }
-        if self.rest.next_if_eq(&'?').is_none() {
-            self.outer.push(self.flags);
-            self.groups += 1;
-            self.push("(");
-            return Ok(());
-        }
-        let mut ahead = self.rest.clone();
-        match (ahead.next(), ahead.next()) {
-            (Some('#'), _) => {
-                self.follows = follows;
-                match self.rest.any(|c| c == ')') {
-                    true => Ok(()),
-                    false => Err(invalid("missing ) after (?# comment")),
-                }
-            }
-            (Some('R' | '&' | '+' | '0'..='9'), _)
-            | (Some('P'), Some('>'))
-            | (Some('-'), Some('0'..='9')) => Err(refused("recursion")),
-            (Some('|'), _) => Err(refused("groups with a common number (?|")),
-            (Some('C'), _) => Err(refused("callouts")),
-            (Some('('), _) => self.condition(),
-            (Some('P'), Some('=')) => {
-                self.rest.nth(1);
-                self.follows = Follows::Atom;
-                let name = self.name(')')?;
-                self.push(&format!("\\k<{name}>"));
-                Ok(())
-            }
-            (Some(first @ ('=' | '!' | '>')), _) => {
-                self.rest.next();
-                self.outer.push(self.flags);
-                self.result.text.extend(['(', '?', first]);
-                Ok(())
-            }
-            (Some('<'), Some(second @ ('=' | '!'))) => {
-                self.rest.nth(1);
-                self.outer.push(self.flags);
-                self.result.text.extend(['(', '?', '<', second]);
-                Ok(())
-            }
-            (Some('P'), Some('<')) => {
-                self.rest.nth(1);
-                self.named_group('>')
-            }
-            (Some('<' | '\''), _) => {
-                let end = if self.rest.next() == Some('<') {
-                    '>'
-                } else {
-                    '\''
-                };
-                self.named_group(end)
-            }
-            _ => self.flags(),
+        self.atom(Size::ANCHOR);
+        self.push(text);
+    }
+
+    /// Appends an anchor that only the engine with look-around has in this form.
+    pub(super) fn hard_anchor(&mut self, text: &str) {
+        self.anchor(text);
+        if self.anchors.is_hard {
+            self.needs_backtracking();
         }
     }
 
-    fn named_group(&mut self, end: char) -> Result<(), StoreError> {
-        let name = self.name(end)?;
-        if self.names.contains(&name) {
-            return Err(invalid(
-                "two named subpatterns have the same name (PCRE2_DUPNAMES not set)",
-            ));
-        }
-        self.push(&format!("(?<{name}>"));
-        self.names.push(name);
-        self.groups += 1;
-        self.outer.push(self.flags);
-        Ok(())
+    /// Begins an element of this size.
+    pub(super) fn atom(&mut self, size: Size) {
+        self.frame.begin(&self.result, self.tail);
+        self.frame.last = size;
+        self.tail = self.tail.then(size);
     }
 
-    /// Appends the start of a conditional group, whose condition is the number or name of a group.
-    fn condition(&mut self) -> Result<(), StoreError> {
-        self.rest.next();
-        let condition: String = self.rest.by_ref().take_while(|c| *c != ')').collect();
-        let inner = |start, end| condition.strip_prefix(start)?.strip_suffix(end);
-        let name = inner('<', '>').or_else(|| inner('\'', '\''));
-        match name {
-            Some(name) if is_name(name) => self.push(&format!("(?(<{name}>)")),
-            None if is_number(&condition, 10) => {
-                let number = condition.parse().unwrap_or(usize::MAX);
-                self.greatest_reference = self.greatest_reference.max(number);
-                self.push(&format!("(?({number})"));
-            }
-            _ => {
-                return Err(refused(
-                    "conditions that are not the number or name of a group",
-                ));
-            }
-        }
-        self.outer.push(self.flags);
-        Ok(())
+    /// Notes that the last element needs the engine with look-around.
+    pub(super) fn needs_backtracking(&mut self) {
+        self.result.needs_backtracking = true;
+        self.frame.is_hard = true;
+        self.frame.is_last_hard = true;
+        self.tail = Size::EMPTY;
     }
 
-    /// Appends the options at the start of a group, or those that hold until the end of the group
-    /// around them.
-    fn flags(&mut self) -> Result<(), StoreError> {
-        let outer = self.flags;
-        let (mut on, mut off, mut is_on) = (String::new(), String::new(), true);
-        loop {
-            let c = self
-                .rest
-                .next()
-                .ok_or_else(|| invalid("missing closing parenthesis"))?;
-            match c {
-                ':' | ')' => {
-                    let minus = if off.is_empty() { "" } else { "-" };
-                    match (c, on.is_empty() && off.is_empty()) {
-                        (':', _) => self.push(&format!("(?{on}{minus}{off}:")),
-                        (_, true) => {}
-                        (_, false) => self.push(&format!("(?{on}{minus}{off})")),
-                    }
-                    if c == ':' {
-                        self.outer.push(outer);
-                    }
-                    return Ok(());
-                }
-                '-' if is_on => is_on = false,
-                '-' => return Err(invalid("invalid hyphen in option setting")),
-                'x' if self.rest.peek() == Some(&'x') => return Err(refused("the option xx")),
-                'x' => self.flags.verbose = is_on,
-                'n' | 'J' | '^' => return Err(refused(&format!("the option {c}"))),
-                'i' | 'm' | 's' | 'U' => {
-                    if c == 'm' {
-                        self.flags.lines = is_on;
-                    }
-                    let letters = if is_on { &mut on } else { &mut off };
-                    if !letters.contains(c) {
-                        letters.push(c);
-                    }
-                }
-                _ => return Err(invalid("unrecognized character after (? or (?-")),
-            }
+    /// Makes the last element one that keeps no way back.
+    pub(super) fn cut_last(&mut self) {
+        let cut = Cut::new(self.frame.last, self.frame.is_last_hard);
+        self.result.effort.cuts.push(cut);
+        self.needs_backtracking();
+    }
+
+    /// Puts the last element beside one that is never there, if it has no characters. The engine
+    /// with look-around refuses to repeat a look-around alone.
+    fn make_repeatable(&mut self) {
+        if self.frame.last.symbols == 0 && self.anchors.is_hard {
+            self.result.text.insert_str(self.frame.last_start, "(?:");
+            self.push("a{0})");
         }
+    }
+
+    /// Repeats the last element.
+    fn repeat(&mut self, least: u64, most: Option<u64>) {
+        let is_within_cut =
+            self.frame.kind.is_cut() || self.outer.iter().any(|frame| frame.kind.is_cut());
+        for cut in self.result.effort.cuts.iter_mut().skip(self.frame.cuts) {
+            cut.repeat(least, most, is_within_cut);
+        }
+        self.frame.last = self.frame.last.repeated(least, most);
+        if !self.frame.is_last_hard {
+            self.tail = self.frame.tail.then(self.frame.last);
+        }
+    }
+
+    /// Returns the translation of the whole pattern.
+    fn finish(mut self) -> Result<Translation, StoreError> {
+        let size = self.frame.size();
+        if self.result.needs_backtracking && size.empties > MAX_EMPTIES {
+            return Err(too_large());
+        }
+        let effort = &mut self.result.effort;
+        effort.size = size;
+        effort.tail = self.tail_of_alternatives.or(self.tail);
+        effort.groups = self.groups;
+        effort.is_anchored = self.result.text.starts_with(r"\A") && self.frame.alternatives == 1;
+        Ok(self.result)
     }
 }
 
@@ -372,18 +389,20 @@ pub(super) fn is_number(text: &str, radix: u32) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_digit(radix))
 }
 
-/// Returns an error if the bounds of a repetition are too large, or in the wrong order.
-fn check_bounds(bounds: &str) -> Result<(), StoreError> {
-    let (least, most) = bounds.split_once(',').unwrap_or((bounds, ""));
-    let number = |digits: &str| match digits {
-        "" => Ok(u16::MAX),
-        digits => digits
-            .parse::<u16>()
-            .map_err(|_| invalid("number too big in {} quantifier")),
+/// Returns the bounds of a repetition, or an error if they are too large or in the wrong order.
+fn parsed_bounds(bounds: &str) -> Result<(u64, Option<u64>), StoreError> {
+    let number = |digits: &str| {
+        let number = digits.parse::<u16>();
+        number.map_err(|_| invalid("number too big in {} quantifier"))
     };
-    match number(least)? <= number(most)? {
-        true => Ok(()),
-        false => Err(invalid("numbers out of order in {} quantifier")),
+    let (least, most) = match bounds.split_once(',') {
+        Some((least, "")) => (number(least)?, None),
+        Some((least, most)) => (number(least)?, Some(number(most)?)),
+        None => (number(bounds)?, Some(number(bounds)?)),
+    };
+    match most {
+        Some(most) if most < least => Err(invalid("numbers out of order in {} quantifier")),
+        _ => Ok((least.into(), most.map(u64::from))),
     }
 }
 
