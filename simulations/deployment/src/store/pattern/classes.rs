@@ -137,7 +137,16 @@ impl Translator<'_> {
                         if CLASSES.contains(&name.strip_prefix('^').unwrap_or(&name)) =>
                     {
                         self.rest.nth(name.len() + 2);
-                        Member::Set(format!("[:{name}:]"))
+                        let (negation, letters) = match name.strip_prefix('^') {
+                            Some(letters) => ("^", letters),
+                            None => ("", name.as_str()),
+                        };
+                        // Without regard to case, these are all letters.
+                        let letters = match letters {
+                            "lower" | "upper" if self.flags.caseless => "alpha",
+                            letters => letters,
+                        };
+                        Member::Set(format!("[:{negation}{letters}:]"))
                     }
                     Some((':', name)) if matches!(name.as_str(), "<" | ">") => {
                         return Err(refused(&format!("[[:{name}:]]")));

@@ -262,8 +262,6 @@ pub(super) struct Effort {
     pub(super) groups: usize,
     /// True if the pattern can only match where the search begins.
     pub(super) is_anchored: bool,
-    /// True if the pattern has an anchor that no automaton has.
-    pub(super) is_slow: bool,
 }
 
 impl Effort {

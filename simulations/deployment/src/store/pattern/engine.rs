@@ -12,13 +12,13 @@ use crate::store::budget::Budget;
 use crate::store::error::StoreError;
 
 /// The sizes of compiled patterns that are tried one after the other, in bytes.
-const SIZES: [usize; 4] = [32 * 1024, 256 * 1024, 2 * 1024 * 1024, MAX_BYTES];
+const SIZES: [usize; 5] = [2_048, 32_768, 262_144, 2_097_152, MAX_BYTES];
 
 /// The size of the largest compiled pattern, in bytes.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The number of bytes of a compiled pattern that count as one step of its compilation.
-const BYTES_PER_STEP_OF_COMPILATION: usize = 64;
+const BYTES_PER_STEP_OF_COMPILATION: usize = 4;
 
 /// The largest part for an automaton in a pattern with look-around or back-references, in bytes.
 const MAX_PART_BYTES: usize = 256 * 1024;
@@ -49,7 +49,7 @@ const STEPS_OF_BYTE: u64 = 10;
 const STEPS_OF_PROPERTY: u64 = 5_000;
 
 /// The further steps for each element on the engine with look-around.
-const STEPS_OF_POSITION: u64 = 4;
+const STEPS_OF_POSITION: u64 = 64;
 
 #[derive(Clone, Debug)]
 pub(super) enum Engine {
@@ -174,10 +174,7 @@ impl Engine {
             Self::Linear(Linear {
                 regex,
                 groups: effort.groups,
-                units: match effort.is_slow {
-                    true => slow_units,
-                    false => effort.size.units_of_byte(cache_bytes as u64),
-                },
+                units: effort.size.units_of_byte(cache_bytes as u64),
                 units_of_groups: if effort.groups == 0 { 0 } else { slow_units },
             })
         }))
@@ -196,10 +193,7 @@ impl Engine {
             steps: steps(&pattern).saturating_add(positions),
             text: pattern.text,
             options: options.to_owned(),
-            cache_bytes: match effort.is_slow {
-                true => 0,
-                false => cache_bytes(max_bytes),
-            },
+            cache_bytes: cache_bytes(max_bytes),
             part_bytes: MAX_PART_BYTES.min(max_bytes),
             effort,
             regexes: [const { OnceLock::new() }; FAILURES.len()],

@@ -4,7 +4,7 @@ use super::classes::Member;
 use super::effort::Size;
 use super::properties::property;
 use super::translation::{
-    Follows, Translator, invalid, is_name, is_number, is_repetition, refused,
+    Follows, NO_BOUNDARY, Translator, invalid, is_name, is_number, is_repetition, refused,
 };
 use crate::store::error::StoreError;
 
@@ -43,15 +43,12 @@ impl Translator<'_> {
         match escaped {
             'Q' => self.quote(follows),
             'E' => self.follows = follows,
-            'b' => {
-                self.result.effort.is_slow |= !self.anchors.has_boundary;
-                self.anchor(self.anchors.boundary);
-            }
+            'b' => self.hard_anchor(self.anchors.boundary),
             'Z' => self.hard_anchor(self.anchors.end),
             'A' => self.anchor(r"\A"),
             'B' => {
-                self.result.effort.is_slow = true;
-                self.anchor(r"\B");
+                self.anchor(NO_BOUNDARY);
+                self.needs_backtracking();
             }
             'z' => self.anchor(r"\z"),
             'K' if self.is_in_look_around() => {

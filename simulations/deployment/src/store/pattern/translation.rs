@@ -14,6 +14,30 @@ use crate::store::release::Release;
 /// The first release that uses PCRE2.
 const PCRE2: Release = Release([6, 1, 0]);
 
+macro_rules! after {
+    () => {
+        "(?<=(?-i:[0-9A-Za-z_]))"
+    };
+}
+
+macro_rules! not_after {
+    () => {
+        "(?<!(?-i:[0-9A-Za-z_]))"
+    };
+}
+
+macro_rules! before {
+    () => {
+        "(?=(?-i:[0-9A-Za-z_]))"
+    };
+}
+
+macro_rules! not_before {
+    () => {
+        "(?!(?-i:[0-9A-Za-z_]))"
+    };
+}
+
 /// The forms of anchors in the syntax of an engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Anchors {
@@ -26,8 +50,6 @@ pub(super) struct Anchors {
     line_end: &'static str,
     /// True if the anchors of lines and ends need the engine with look-around.
     is_hard: bool,
-    /// True if automata have the anchor `\b`.
-    pub(super) has_boundary: bool,
 }
 
 /// The anchors for the engine of linear time. It knows no place before a last newline, and takes
@@ -38,17 +60,34 @@ pub(super) const LINEAR: Anchors = Anchors {
     line_start: "(?m:^)",
     line_end: "(?m:$)",
     is_hard: false,
-    has_boundary: true,
 };
+
+/// The text of `\B`, which only the engine with look-around has for ASCII letters.
+pub(super) const NO_BOUNDARY: &str = concat!(
+    "(?:",
+    after!(),
+    before!(),
+    "|",
+    not_after!(),
+    not_before!(),
+    ")"
+);
 
 /// The anchors for the engine with look-around.
 pub(super) const BACKTRACKING: Anchors = Anchors {
-    boundary: r"\b",
+    boundary: concat!(
+        "(?:",
+        not_after!(),
+        before!(),
+        "|",
+        after!(),
+        not_before!(),
+        ")"
+    ),
     end: r"(?:\z|(?=\n\z))",
     line_start: r"(?:\A|(?<=\n)(?!\z))",
     line_end: r"(?:\z|(?=\n))",
     is_hard: true,
-    has_boundary: false,
 };
 
 /// A pattern in the syntax of an engine.
@@ -115,7 +154,6 @@ pub(super) fn translated(
                 tail: Size::EMPTY,
                 groups: 0,
                 is_anchored: false,
-                is_slow: false,
             },
         },
     };

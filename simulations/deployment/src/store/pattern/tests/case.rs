@@ -12,6 +12,8 @@ fn sets_have_the_same_characters_with_and_without_case() {
         (r"^[^\W_]$", "\u{212a}", false),
         (r"^[[:alpha:]]$", "\u{212a}", false),
         (r"^[[:^alpha:]]$", "\u{212a}", true),
+        ("^[[:upper:]]$", "a", true),
+        ("^[[:^lower:]]$", "A", false),
         (r"^\p{Lu}$", "a", false),
         (r"^[\p{Lu}]$", "a", false),
         (r"^[\p{Lu}b]$", "B", true),
