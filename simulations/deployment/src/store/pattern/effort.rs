@@ -21,6 +21,9 @@ const UNITS_OF_PART: u64 = 4;
 /// The units for one instruction of the engine with look-around.
 const UNITS_OF_INSTRUCTION: u64 = 32;
 
+/// The units for each pair of groups: the bounds of a group are searched among those of the others.
+const UNITS_OF_BOUND: u64 = 8;
+
 /// The memory that one state of an automaton takes, in bytes.
 const BYTES_OF_STATE: u64 = 128;
 
@@ -270,7 +273,8 @@ impl Effort {
         let (failures, length) = (failures as u64 + 1, length as u64);
         let groups = self.groups as u64;
         let mut once = self.size.units_of_pass(self.size.least, length);
-        once = once.saturating_add(groups.saturating_mul(groups));
+        let bounds = groups.saturating_mul(groups);
+        once = once.saturating_add(bounds.saturating_mul(UNITS_OF_BOUND));
         once = once.saturating_add(self.tail.units_of_scan(length, cache_bytes));
         let mut repeated = 0_u64;
         for cut in &self.cuts {

@@ -107,6 +107,13 @@ fn each_failure_is_charged_by_the_text_that_is_read_again() {
 }
 
 #[test]
+fn many_groups_beside_a_back_reference_are_charged() {
+    let pattern = format!(r"(?:{}\1a)*9", "()".repeat(200));
+    let steps = steps_of_match(&pattern, "", &"a".repeat(30)).expect("steps");
+    assert!(steps > 1_000_000, "{steps}");
+}
+
+#[test]
 fn searches_with_look_around_that_fail_seldom_cost_little() {
     for (pattern, text) in [
         (r"^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{8,32}$", "lkjhSdf8A"),
