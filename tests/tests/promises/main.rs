@@ -2,6 +2,7 @@
 //! warns about it.
 
 mod calls;
+mod hosts;
 mod setters;
 mod wire;
 

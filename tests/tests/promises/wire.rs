@@ -2,48 +2,47 @@
 
 use crate::shown;
 use bson::{Bson, Document, doc};
-use onionskin_core::event::{CommandEvent, EventKind};
+use onionskin::{Client, Runtime};
+use onionskin_core::event::{CommandEvent, Event, EventKind};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
-use onionskin_tokio::{Client, TokioRuntime};
+use onionskin_tokio::TokioRuntime;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The commands that a client has sent.
-#[derive(Clone, Default)]
-pub(super) struct Sent {
+/// A client, and the commands that it has sent.
+pub(super) struct Sent<R: Runtime = TokioRuntime> {
     log: Arc<Mutex<Vec<Document>>>,
-    client: Arc<Mutex<Option<Client>>>,
+    pub(super) client: Client<R>,
 }
 
-impl Sent {
-    /// Creates a client with these options. The deployment is sharded, because commands to a mongos
-    /// contain every read preference except `primary`.
-    pub(super) fn client(&self, deployment: &Embedded, options: &str) -> Client {
-        let uri = deployment.uri();
+impl<R: Runtime> Sent<R> {
+    /// Creates a client of the deployment at `uri` with these options.
+    pub(super) fn new(runtime: R, uri: &str, options: &str) -> Self {
         let separator = if uri.contains('?') { '&' } else { '?' };
-        let log = self.log.clone();
-        let builder = Client::builder_from_uri(
-            TokioRuntime::default(),
-            &format!("{uri}{separator}{options}"),
-        );
-        let listener = Arc::new(move |event: &onionskin_core::event::Event| {
+        let builder = Client::builder_from_uri(runtime, &format!("{uri}{separator}{options}"));
+        let log: Arc<Mutex<Vec<Document>>> = Arc::default();
+        let commands = log.clone();
+        let listener = Arc::new(move |event: &Event| {
             if let EventKind::Command(CommandEvent::Started { command, .. }) = &event.kind {
                 let command = Document::try_from(command).expect("BSON");
-                log.lock().expect("nobody panicked").push(command);
+                commands.lock().expect("nobody panicked").push(command);
             }
         });
-        let builder = builder
-            .expect("a connection string")
-            .event_listener(listener);
-        let client = builder.build().expect("it has warnings only");
-        *self.client.lock().expect("nobody panicked") = Some(client.clone());
-        client
+        let builder = builder.expect("a connection string");
+        let client = builder.event_listener(listener).build();
+        let client = client.expect("it has warnings only");
+        Self { log, client }
+    }
+
+    /// Removes all commands.
+    pub(super) async fn clear(&self) {
+        self.flushed().await.clear();
     }
 
     /// Returns the value at a path in the last command with this name, for example
     /// `updates.0.upsert`.
-    pub(super) fn path(&self, name: &str, path: &str) -> Option<Bson> {
+    pub(super) async fn path(&self, name: &str, path: &str) -> Option<Bson> {
         let mut keys = path.split('.');
-        let first = self.field(name, keys.next()?)?;
+        let first = self.field(name, keys.next()?).await?;
         keys.try_fold(first, |value, key| match value {
             Bson::Document(mut document) => document.remove(key),
             Bson::Array(mut items) => {
@@ -55,27 +54,24 @@ impl Sent {
     }
 
     /// Returns the number of commands with this name.
-    pub(super) fn count(&self, name: &str) -> usize {
-        let sent = self.flushed();
+    pub(super) async fn count(&self, name: &str) -> usize {
+        let sent = self.flushed().await;
         let named = sent.iter().filter(|command| command.contains_key(name));
         named.count()
     }
 
     /// Returns the commands after the listener has got all of them.
-    fn flushed(&self) -> MutexGuard<'_, Vec<Document>> {
-        let client = self.client.lock().expect("nobody panicked").clone();
-        let client = client.expect("there is one");
-        let runtime = tokio::runtime::Handle::current();
-        tokio::task::block_in_place(|| runtime.block_on(client.flush_events()));
+    pub(super) async fn flushed(&self) -> MutexGuard<'_, Vec<Document>> {
+        self.client.flush_events().await;
         self.log.lock().expect("nobody panicked")
     }
 
-    /// Returns a field of the last command with this name.
-    pub(super) fn field(&self, name: &str, field: &str) -> Option<Bson> {
-        let sent = self.flushed();
+    /// Returns a field of the last command with this name; `None` if there is no such command.
+    pub(super) async fn field(&self, name: &str, field: &str) -> Option<Bson> {
+        let sent = self.flushed().await;
         let mut newest_first = sent.iter().rev();
-        let command = newest_first.find(|command| command.contains_key(name));
-        command.expect("it was sent").get(field).cloned()
+        let command = newest_first.find(|command| command.contains_key(name))?;
+        command.get(field).cloned()
     }
 }
 
@@ -89,11 +85,11 @@ pub(super) fn on_tokio(future: impl Future<Output = ()>) {
 fn concerns_and_preferences_of_a_connection_string_are_sent() {
     on_tokio(async {
         let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
-        let sent = Sent::default();
         let options = "w=1&journal=true&wTimeoutMS=500&readConcernLevel=majority\
              &readPreference=secondaryPreferred&readPreferenceTags=dc:ny&readPreferenceTags=\
              &heartbeatFrequencyMS=10000";
-        let client = sent.client(&deployment, options);
+        let sent = Sent::new(TokioRuntime::default(), deployment.uri(), options);
+        let client = sent.client.clone();
         let warnings: Vec<_> = client.warnings().iter().map(shown).collect();
         assert_eq!(warnings, [""; 0]);
 
@@ -101,18 +97,18 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
         let concern = Bson::from(doc! { "w": 1, "j": true, "wtimeout": 500_i64 });
         things.insert_one(doc! { "_id": 1 }).await.expect("a reply");
         assert_eq!(
-            sent.field("insert", "writeConcern").as_ref(),
+            sent.field("insert", "writeConcern").await.as_ref(),
             Some(&concern)
         );
         things.delete_one(doc! {}).await.expect("a reply");
         assert_eq!(
-            sent.field("delete", "writeConcern").as_ref(),
+            sent.field("delete", "writeConcern").await.as_ref(),
             Some(&concern)
         );
         let change = doc! { "$set": { "a": 1 } };
         things.update_one(doc! {}, change).await.expect("a reply");
         assert_eq!(
-            sent.field("update", "writeConcern").as_ref(),
+            sent.field("update", "writeConcern").await.as_ref(),
             Some(&concern)
         );
 
@@ -122,9 +118,9 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
         things.find_one(doc! {}).await.expect("a reply");
         things.count_documents(doc! {}).await.expect("a reply");
         for name in ["find", "aggregate"] {
-            assert_eq!(sent.field(name, "readConcern").as_ref(), Some(&level));
+            assert_eq!(sent.field(name, "readConcern").await.as_ref(), Some(&level));
             assert_eq!(
-                sent.field(name, "$readPreference").as_ref(),
+                sent.field(name, "$readPreference").await.as_ref(),
                 Some(&preference)
             );
         }

@@ -1,20 +1,33 @@
 //! The options of calls: each row of the tables of options can be set on its call, and is sent.
 
+mod cursors;
 mod files;
+mod handles;
+mod indexes;
+mod outcomes;
+mod reads;
 mod schema;
 mod sessions;
 mod streams;
+mod writes;
 
-use super::wire::{Sent, on_tokio};
+use super::wire::Sent;
 use bson::{Bson, Document, doc};
-use onionskin_core::options::{Collation, ReadConcern, ReadMode, ReadPreference, WriteConcern};
+use onionskin::{
+    Collection, Database, Error, Runtime,
+    options::{Collation, IndexModel, ReadMode, ReadPreference},
+};
 use onionskin_deployment::deployment::ServerVersion;
 use onionskin_simulations::serve::{Embedded, ServeOptions};
-use onionskin_tokio::{
-    Collection,
-    options::{CursorType, DeleteOneModel, Hint, InsertOneModel, ReturnDocument},
+use onionskin_tests::{
+    conformance::Host,
+    peers::{self, FerretDb},
 };
-use std::{collections::BTreeSet, time::Duration};
+use outcomes::{Outcome, assert_expected};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Adds the rows of a table of options to a set, as `Call::option`.
 macro_rules! listed {
@@ -25,24 +38,56 @@ macro_rules! listed {
     };
 }
 
-/// Makes a call once with each option, and compares a field of the command that was sent. The
-/// server may refuse the command. `..` in place of a value means any value.
+/// Makes a call once with each option, compares a field of the command that was sent, and records
+/// the outcome. `ANY` in place of a value means any value. After `with`, a function makes the call
+/// of the options that the builder has.
 macro_rules! sends {
-    ($sent:ident, $seen:ident, $command:literal, $call:ident: $build:expr, {
+    ($calls:ident, $command:literal, $call:ident: $build:expr, { $($rows:tt)* }) => {
+        $crate::calls::sends!(
+            $calls, $command, $call: $build, with ::std::convert::identity, { $($rows)* }
+        )
+    };
+    ($calls:ident, $command:literal, $call:ident: $build:expr, with $finish:expr, {
         $($option:ident($value:expr) => $path:literal = $expected:expr;)*
     }) => {$(
-        $seen.insert(concat!(stringify!($call), "::", stringify!($option)).to_owned());
-        drop($build.$option($value).await);
-        let found = $sent.path($command, $path);
-        let expected: Option<::bson::Bson> = $expected;
-        match expected {
-            Some(expected) => assert_eq!(found, Some(expected), stringify!($call::$option)),
-            None => assert!(found.is_some(), stringify!($call::$option)),
-        }
+        $calls.sent.clear().await;
+        let result = $finish($build.$option($value)).await.map(drop);
+        let row = concat!(stringify!($call), "::", stringify!($option));
+        $calls.add(row, ($command, $path), $expected, result).await;
     )*};
 }
 
 use sends;
+
+/// Makes tests of a function on each adapter.
+macro_rules! on_each_adapter {
+    ($($test:ident: $run:ident;)*) => {$(
+        mod $test {
+            use super::*;
+            use $crate::hosts::{AsyncStd, Blocking, Smol, Tokio};
+
+            #[test]
+            fn on_tokio() {
+                $run::<Tokio>();
+            }
+
+            #[test]
+            fn on_async_std() {
+                $run::<AsyncStd>();
+            }
+
+            #[test]
+            fn on_smol() {
+                $run::<Smol>();
+            }
+
+            #[test]
+            fn on_blocking() {
+                $run::<Blocking>();
+            }
+        }
+    )*};
+}
 
 /// Returns a value to compare with.
 fn is(value: impl Into<Bson>) -> Option<Bson> {
@@ -83,138 +128,115 @@ const ELSEWHERE: [&str; 12] = [
     "RunCursorCommand::cursor_type",
 ];
 
-#[test]
-fn options_of_a_cursor_command_are_sent_with_each_batch() {
-    // The options of `run_cursor_command` are those of `getMore` (RUN-33). A comment of `find` is
-    // repeated in each `getMore`.
-    on_tokio(async {
-        let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "appName=calls");
-        let database = client.database("promises");
-        let numbers = database.collection::<Document>("numbers");
-        let all = (0..5).map(|n| doc! { "_id": n });
-        numbers.insert_many(all).await.expect("a reply");
-        let command = || database.run_cursor_command(doc! { "find": "numbers", "batchSize": 2 });
-        let cursor = command().batch_size(3).comment("why").await;
-        let found = cursor.expect("a cursor").into_vec().await;
-        assert_eq!(found.expect("documents").len(), 5);
-        assert_eq!(sent.path("getMore", "batchSize"), is(3));
-        assert_eq!(sent.path("getMore", "comment"), is("why"));
-        let cursor = command().max_time(Duration::from_millis(9)).await;
-        let found = cursor.expect("a cursor").into_vec().await;
-        found.expect_err("the cursor does not wait");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(9));
-        let find = numbers.find(doc! {}).batch_size(2).comment(5).await;
-        find.expect("a cursor").into_vec().await.expect("documents");
-        assert_eq!(sent.path("getMore", "comment"), is(5));
-        let no_cursor = database.run_cursor_command(doc! { "ping": 1 }).await;
-        no_cursor.expect_err("it has no cursor");
-        client.shutdown().await;
-    });
+/// The handles with which the calls are made, and the outcomes so far.
+struct Calls<R: Runtime> {
+    sent: Sent<R>,
+    database: Database<R>,
+    /// A collection of documents with the index `a_1`.
+    things: Collection<R, Document>,
+    outcomes: BTreeMap<String, Outcome>,
 }
 
-#[test]
-fn a_tailable_cursor_waits_for_its_own_time() {
-    // `maxAwaitTimeMS` is sent as the `maxTimeMS` of each `getMore`.
-    on_tokio(async {
-        let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "appName=calls");
-        let database = client.database("promises");
-        let create = database.create_collection("log").capped(true).size(4096);
-        create.await.expect("a reply");
-        let log = database.collection::<Document>("log");
-        log.insert_one(doc! { "a": 1 }).await.expect("a reply");
-        let find = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
-        let wait = Duration::from_millis(7);
-        let mut cursor = find.max_await_time(wait).await.expect("a cursor");
-        let first = cursor.next().await.expect("a document");
-        first.expect("a document");
-        let next = tokio::time::timeout(Duration::from_secs(1), cursor.next());
-        assert!(next.await.is_err(), "there is one document");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(7));
-        drop(cursor);
-        // The server accepts the time for change streams only.
-        let aggregate = log.aggregate([]).batch_size(0);
-        let aggregate = aggregate.max_await_time(Duration::from_millis(8));
-        let mut cursor = aggregate.await.expect("a cursor");
-        cursor
-            .next()
-            .await
-            .expect("an error")
-            .expect_err("it cannot wait");
-        assert_eq!(sent.path("getMore", "maxTimeMS"), is(8));
-        client.shutdown().await;
-    });
-}
-
-#[test]
-fn raw_data_is_not_sent_to_servers_before_8_2() {
-    on_tokio(async {
-        let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "appName=calls");
-        let things = client.database("promises").collection::<Document>("things");
-        let found = things.find_one(doc! {}).raw_data(true).await;
-        found.expect("an older server refuses the field");
-        assert_eq!(sent.field("find", "rawData"), None);
-        client.shutdown().await;
-    });
-}
-
-#[test]
-fn a_cursor_goes_on_after_a_batch_without_documents() {
-    on_tokio(async {
-        let deployment = Embedded::start(ServeOptions::standalone()).expect("a deployment");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "appName=calls");
-        let database = client.database("promises");
-        let create = database.create_collection("news").capped(true).size(4096);
-        create.await.expect("a reply");
-        let news = database.collection::<Document>("news");
-        news.insert_one(doc! { "_id": 1 }).await.expect("a reply");
-        let find = news.find(doc! {}).cursor_type(CursorType::Tailable);
-        let mut cursor = find.await.expect("a cursor");
-        let first = cursor.next_if_any().await.expect("a batch");
-        assert_eq!(first, Some(doc! { "_id": 1 }));
-        assert_eq!(cursor.next_if_any().await.expect("a batch"), None);
-        let insert = async {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            news.insert_one(doc! { "_id": 2 }).await.expect("a reply");
-        };
-        let (advanced, ()) = tokio::join!(cursor.advance(), insert);
-        assert!(advanced.expect("a batch"), "a tailable cursor has no end");
-        client.shutdown().await;
-    });
-}
-
-#[test]
-fn every_option_of_every_call_is_sent() {
-    on_tokio(async {
-        let mut options = ServeOptions::sharded(1);
-        // An option of the calls is sent to servers from 8.2 on only.
-        options.version = ServerVersion::named("8.2").expect("a release");
-        let deployment = Embedded::start(options).expect("a deployment");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "appName=calls");
-        let database = client.database("promises");
+impl<R: Runtime> Calls<R> {
+    async fn new(runtime: R, uri: &str) -> Self {
+        let sent = Sent::new(runtime, uri, "appName=calls");
+        let database = sent.client.database("promises");
         let things = database.collection::<Document>("things");
-        let mut seen = BTreeSet::new();
-        finds(&sent, &mut seen, &things).await;
-        other_reads(&sent, &mut seen, &things).await;
-        writes(&sent, &mut seen, &things).await;
-        found_and_changed(&sent, &mut seen, &things).await;
-        schema::indexes(&sent, &mut seen, &things).await;
-        schema::search_indexes(&sent, &mut seen, &things).await;
-        schema::handles(&sent, &mut seen, &database, &things).await;
-        schema::lists(&sent, &mut seen, &client, &database).await;
-        streams::watch(&sent, &mut seen, &things).await;
-        files::calls(&sent, &mut seen, &database.gridfs_bucket(None)).await;
-        seen.extend(ELSEWHERE.map(str::to_owned));
-        assert_eq!(seen, rows());
-        client.shutdown().await;
+        let thing = doc! { "a": 1, "c": [1, 2] };
+        things.insert_one(thing).await.expect("a reply");
+        things.create_index(index()).await.expect("a reply");
+        let log = database.create_collection("log").capped(true).size(4096);
+        log.await.expect("a reply");
+        Self {
+            sent,
+            database,
+            things,
+            outcomes: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the outcome of a call with the option of a row. Panics if the option was sent with
+    /// another value.
+    async fn add(
+        &mut self,
+        row: &str,
+        (command, path): (&str, &str),
+        expected: Option<Bson>,
+        result: Result<(), Error>,
+    ) {
+        let found = self.sent.path(command, path).await;
+        if expected.is_some() && found.is_some() {
+            assert_eq!(found, expected, "{row}");
+        }
+        let outcome = Outcome::new(found.is_some(), result);
+        let earlier = self.outcomes.insert(row.to_owned(), outcome);
+        assert_eq!(earlier, None, "{row} has two lines");
+    }
+}
+
+fn index() -> IndexModel {
+    IndexModel::builder().keys(doc! { "a": 1 }).build()
+}
+
+/// Drops a collection before a call that creates it.
+async fn after_drop<R: Runtime, F>(collection: &Collection<R, Document>, call: F) -> F::Output
+where
+    F: IntoFuture,
+{
+    collection.drop().await.expect("a reply");
+    call.await
+}
+
+/// Makes all calls on a deployment.
+fn every_option_is_sent<H: Host>(deployment: &'static str, uri: &str) {
+    H::block_on(async {
+        let mut calls = Calls::new(H::runtime(), uri).await;
+        reads::finds(&mut calls).await;
+        reads::other_reads(&mut calls).await;
+        writes::writes(&mut calls).await;
+        writes::found_and_changed(&mut calls).await;
+        indexes::indexes(&mut calls).await;
+        indexes::options(&mut calls).await;
+        indexes::search_indexes(&mut calls).await;
+        schema::collections(&mut calls).await;
+        schema::names(&mut calls).await;
+        schema::lists(&mut calls).await;
+        handles::options(&mut calls).await;
+        streams::watch(&mut calls).await;
+        files::calls(&mut calls).await;
+        let elsewhere = ELSEWHERE.map(str::to_owned);
+        let seen = calls.outcomes.keys().cloned().chain(elsewhere);
+        let seen: BTreeSet<String> = seen.collect();
+        let all: BTreeSet<String> = rows().union(&rows_of_values()).cloned().collect();
+        assert_eq!(seen, all);
+        assert_expected(deployment, &calls.outcomes);
+        calls.sent.client.shutdown().await;
     });
+}
+
+/// Starts a deployment to which all options are sent. An option of the calls is sent to servers
+/// from 8.2 on only. Commands to a mongos contain every read preference except `primary`.
+fn start_simulated() -> Embedded {
+    let mut options = ServeOptions::sharded(1);
+    options.version = ServerVersion::named("8.2").expect("a release");
+    Embedded::start(options).expect("a deployment")
+}
+
+fn simulated<H: Host>() {
+    let deployment = start_simulated();
+    every_option_is_sent::<H>(outcomes::SIMULATED, deployment.uri());
+}
+
+fn ferretdb<H: Host>() {
+    let Some(server) = peers::ferretdb(FerretDb::default()).expect("starts") else {
+        return;
+    };
+    every_option_is_sent::<H>(outcomes::FERRETDB, server.uri());
+}
+
+on_each_adapter! {
+    every_option_of_every_call_is_sent: simulated;
+    every_option_of_every_call_is_sent_to_ferretdb: ferretdb;
 }
 
 /// Returns all rows of the tables.
@@ -263,219 +285,12 @@ fn rows() -> BTreeSet<String> {
     rows
 }
 
-async fn finds(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Document>) {
-    sends!(sent, seen, "find", Find: things.find(doc! {}), {
-        allow_disk_use(true) => "allowDiskUse" = is(true);
-        allow_partial_results(true) => "allowPartialResults" = is(true);
-        batch_size(3) => "batchSize" = is(3);
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        cursor_type(CursorType::TailableAwait) => "awaitData" = is(true);
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        limit(-4) => "singleBatch" = is(true);
-        max(doc! { "a": 9 }) => "max.a" = is(9);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        min(doc! { "a": 1 }) => "min.a" = is(1);
-        no_cursor_timeout(true) => "noCursorTimeout" = is(true);
-        projection(doc! { "a": 1 }) => "projection.a" = is(1);
-        read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        return_key(true) => "returnKey" = is(true);
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        show_record_id(true) => "showRecordId" = is(true);
-        skip(2) => "skip" = is(2_i64);
-        sort(doc! { "a": -1 }) => "sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    sends!(sent, seen, "find", FindOne: things.find_one(doc! {}), {
-        allow_partial_results(true) => "allowPartialResults" = is(true);
-        collation(collation()) => "collation.locale" = is("en");
-        comment(doc! { "a": 1 }) => "comment.a" = is(1);
-        hint(Hint::Keys(doc! { "a": 1 })) => "hint.a" = is(1);
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        max(doc! { "a": 9 }) => "max.a" = is(9);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        min(doc! { "a": 1 }) => "min.a" = is(1);
-        projection(doc! { "a": 1 }) => "projection.a" = is(1);
-        read_concern(ReadConcern::majority()) => "readConcern.level" = is("majority");
-        return_key(true) => "returnKey" = is(true);
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        show_record_id(true) => "showRecordId" = is(true);
-        skip(2) => "skip" = is(2_i64);
-        sort(doc! { "a": -1 }) => "sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-async fn other_reads(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Document>) {
-    let out = || things.aggregate([doc! { "$out": "elsewhere" }]);
-    sends!(sent, seen, "aggregate", Aggregate: things.aggregate([]), {
-        allow_disk_use(true) => "allowDiskUse" = is(true);
-        batch_size(3) => "cursor.batchSize" = is(3_i64);
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        collation(collation()) => "collation.locale" = is("en");
-        comment(7) => "comment" = is(7);
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    sends!(sent, seen, "aggregate", Aggregate: out(), {
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "aggregate", CountDocuments: things.count_documents(doc! {}), {
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        limit(5) => "pipeline.1.$limit" = is(5_i64);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        skip(6) => "pipeline.1.$skip" = is(6_i64);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    let estimate = || things.estimated_document_count();
-    sends!(sent, seen, "count", EstimatedDocumentCount: estimate(), {
-        comment("why") => "comment" = is("why");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    sends!(sent, seen, "distinct", Distinct: things.distinct("a", doc! {}), {
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Document>) {
-    sends!(sent, seen, "insert", InsertOne: things.insert_one(doc! {}), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        comment("why") => "comment" = is("why");
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "insert", InsertMany: things.insert_many([doc! {}]), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        comment("why") => "comment" = is("why");
-        ordered(false) => "ordered" = is(false);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::majority()) => "writeConcern.w" = is("majority");
-    });
-    let delete = || DeleteOneModel::builder().build();
-    sends!(sent, seen, "delete", CollectionBulkWrite: things.bulk_write([delete()]), {
-        comment("why") => "comment" = is("why");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        ordered(false) => "ordered" = is(false);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    let insert = || InsertOneModel::builder().build();
-    sends!(sent, seen, "insert", CollectionBulkWrite: things.bulk_write([insert()]), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-    });
-    let set = || doc! { "$set": { "b": 1 } };
-    sends!(sent, seen, "update", Update: things.update_one(doc! {}, set()), {
-        array_filters([doc! { "x": 1 }]) => "updates.0.arrayFilters.0.x" = is(1);
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        collation(collation()) => "updates.0.collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "updates.0.hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        sort(doc! { "a": -1 }) => "updates.0.sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        upsert(true) => "updates.0.upsert" = is(true);
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "update", Replace: things.replace_one(doc! {}, doc! {}), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        collation(collation()) => "updates.0.collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "updates.0.hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        sort(doc! { "a": -1 }) => "updates.0.sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        upsert(true) => "updates.0.upsert" = is(true);
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "delete", Delete: things.delete_one(doc! {}), {
-        collation(collation()) => "deletes.0.collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "deletes.0.hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-}
-
-async fn found_and_changed(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    things: &Collection<Document>,
-) {
-    let delete = || things.find_one_and_delete(doc! {});
-    sends!(sent, seen, "findAndModify", FindOneAndDelete: delete(), {
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        projection(doc! { "a": 1 }) => "fields.a" = is(1);
-        sort(doc! { "a": -1 }) => "sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    let replace = || things.find_one_and_replace(doc! {}, doc! { "b": 1 });
-    sends!(sent, seen, "findAndModify", FindOneAndReplace: replace(), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        projection(doc! { "a": 1 }) => "fields.a" = is(1);
-        return_document(ReturnDocument::After) => "new" = is(true);
-        sort(doc! { "a": -1 }) => "sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        upsert(true) => "upsert" = is(true);
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    let update = || things.find_one_and_update(doc! {}, vec![doc! { "$set": { "b": 1 } }]);
-    sends!(sent, seen, "findAndModify", FindOneAndUpdate: update(), {
-        array_filters([doc! { "x": 1 }]) => "arrayFilters.0.x" = is(1);
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        projection(doc! { "a": 1 }) => "fields.a" = is(1);
-        return_document(ReturnDocument::Before) => "new" = is(false);
-        sort(doc! { "a": -1 }) => "sort.a" = is(-1);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        upsert(true) => "upsert" = is(true);
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
+/// Returns all rows of the tables of options that are no options of a call themselves.
+fn rows_of_values() -> BTreeSet<String> {
+    let mut rows = BTreeSet::new();
+    onionskin_core::collection_options! { listed rows CollectionOptions }
+    onionskin_core::database_options! { listed rows DatabaseOptions }
+    onionskin_core::index_options! { listed rows IndexOptions }
+    onionskin_core::timeseries_options! { listed rows TimeseriesOptions }
+    rows
 }

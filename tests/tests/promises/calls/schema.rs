@@ -1,99 +1,33 @@
-//! The options of the calls for indexes, collections, databases and clients.
+//! The options of the calls for collections, databases and clients.
 
-use super::{ANY, MINUTE, collation, is, secondary, sends};
-use crate::wire::Sent;
-use bson::{Document, bson, doc};
-use onionskin_core::options::WriteConcern;
-use onionskin_tokio::{
-    Client, Collection, Database,
+use super::{ANY, Calls, MINUTE, after_drop, collation, is, secondary, sends};
+use bson::{Document, doc};
+use onionskin::{
+    Database, Runtime,
     options::{
-        ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, IndexModel,
-        IndexOptionDefaults, InsertOneModel, SearchIndexModel, TimeseriesOptions, ValidationAction,
-        ValidationLevel,
+        ChangeStreamPreAndPostImages, ClusteredIndex, IndexOptionDefaults, InsertOneModel,
+        TimeseriesGranularity, TimeseriesOptions, ValidationAction, ValidationLevel,
     },
 };
-use std::collections::BTreeSet;
+use onionskin_core::{operation::crud::TimeseriesOptionsBuilder, options::WriteConcern};
 
-pub(super) async fn indexes(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    things: &Collection<Document>,
-) {
-    let index = || IndexModel::builder().keys(doc! { "a": 1 }).build();
-    sends!(sent, seen, "createIndexes", CreateIndex: things.create_index(index()), {
-        comment("why") => "comment" = is("why");
-        commit_quorum(CommitQuorum::Majority) => "commitQuorum" = is("majority");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "dropIndexes", DropIndex: things.drop_index("a_1"), {
-        comment("why") => "comment" = is("why");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "listIndexes", ListIndexes: things.list_indexes(), {
-        batch_size(3) => "cursor.batchSize" = is(3);
-        comment("why") => "comment" = is("why");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        raw_data(true) => "rawData" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-pub(super) async fn search_indexes(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    things: &Collection<Document>,
-) {
-    let index = || SearchIndexModel::builder().build();
-    let create = || things.create_search_index(index());
-    sends!(sent, seen, "createSearchIndexes", CreateSearchIndex: create(), {
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    let update = || things.update_search_index("a", doc! {});
-    sends!(sent, seen, "updateSearchIndex", UpdateSearchIndex: update(), {
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    let drop = || things.drop_search_index("a");
-    sends!(sent, seen, "dropSearchIndex", DropSearchIndex: drop(), {
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    sends!(sent, seen, "aggregate", ListSearchIndexes: things.list_search_indexes(), {
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-pub(super) async fn handles(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    database: &Database,
-    things: &Collection<Document>,
-) {
+pub(super) async fn collections<R: Runtime>(calls: &mut Calls<R>) {
+    let database = calls.database.clone();
+    let more = database.collection::<Document>("more");
     let images = ChangeStreamPreAndPostImages::builder()
         .enabled(true)
         .build();
-    let defaults = IndexOptionDefaults::builder()
-        .storage_engine(doc! {})
-        .build();
+    let engine = doc! { "storageEngine": { "wiredTiger": {} } };
+    let defaults = IndexOptionDefaults::builder().storage_engine(doc! { "wiredTiger": {} });
     let create = || database.create_collection("more");
-    sends!(sent, seen, "create", CreateCollection: create(), {
-        capped(true) => "capped" = is(true);
+    sends!(calls, "create", CreateCollection: create(), with |call| after_drop(&more, call), {
         change_stream_pre_and_post_images(images.clone())
             => "changeStreamPreAndPostImages.enabled" = is(true);
         clustered_index(ClusteredIndex::default()) => "clusteredIndex.key._id" = is(1);
         collation(collation()) => "collation.locale" = is("en");
         comment("why") => "comment" = is("why");
-        expire_after_seconds(MINUTE) => "expireAfterSeconds" = is(60);
-        index_option_defaults(defaults.clone())
-            => "indexOptionDefaults" = is(bson!({ "storageEngine": {} }));
-        max(5) => "max" = is(5_i64);
-        pipeline([doc! { "$limit": 1 }]) => "pipeline.0.$limit" = is(1);
-        size(4096) => "size" = is(4096_i64);
-        storage_engine(doc! {}) => "storageEngine" = is(doc! {});
+        index_option_defaults(defaults.clone().build()) => "indexOptionDefaults" = is(engine);
+        storage_engine(doc! { "wiredTiger": {} }) => "storageEngine.wiredTiger" = is(doc! {});
         timeout(MINUTE) => "maxTimeMS" = ANY;
         timeseries(TimeseriesOptions::new("at")) => "timeseries.timeField" = is("at");
         validation_action(ValidationAction::Warn) => "validationAction" = is("warn");
@@ -102,41 +36,86 @@ pub(super) async fn handles(
         view_on("things") => "viewOn" = is("things");
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
-    sends!(sent, seen, "renameCollection", RenameCollection: things.rename("others"), {
+    let sized = || create().size(4096);
+    sends!(calls, "create", CreateCollection: sized(), with |call| after_drop(&more, call), {
+        capped(true) => "capped" = is(true);
+    });
+    let capped = || sized().capped(true);
+    sends!(calls, "create", CreateCollection: capped(), with |call| after_drop(&more, call), {
+        max(5) => "max" = is(5_i64);
+        size(8192) => "size" = is(8192_i64);
+    });
+    let clustered = || create().clustered_index(ClusteredIndex::default());
+    sends!(calls, "create", CreateCollection: clustered(), with |call| after_drop(&more, call), {
+        expire_after_seconds(MINUTE) => "expireAfterSeconds" = is(60);
+    });
+    let view = || create().view_on("things");
+    sends!(calls, "create", CreateCollection: view(), with |call| after_drop(&more, call), {
+        pipeline([doc! { "$limit": 1 }]) => "pipeline.0.$limit" = is(1);
+    });
+    let series =
+        |options: TimeseriesOptionsBuilder| after_drop(&more, create().timeseries(options.build()));
+    let new = || TimeseriesOptions::builder().time_field("at");
+    sends!(calls, "create", TimeseriesOptions: new(), with series, {
+        granularity(TimeseriesGranularity::Hours) => "timeseries.granularity" = is("hours");
+        meta_field("sensor".to_owned()) => "timeseries.metaField" = is("sensor");
+        time_field("then") => "timeseries.timeField" = is("then");
+    });
+    // Servers want both, and equal ones.
+    sends!(calls, "create", TimeseriesOptions: new().bucket_rounding(MINUTE), with series, {
+        bucket_max_span(MINUTE) => "timeseries.bucketMaxSpanSeconds" = is(60);
+    });
+    sends!(calls, "create", TimeseriesOptions: new().bucket_max_span(MINUTE), with series, {
+        bucket_rounding(MINUTE) => "timeseries.bucketRoundingSeconds" = is(60);
+    });
+}
+
+pub(super) async fn names<R: Runtime>(calls: &mut Calls<R>) {
+    let database = calls.database.clone();
+    let others = database.collection::<Document>("others");
+    let rename = || others.rename("renamed");
+    let created = |call| created(&database, call);
+    sends!(calls, "renameCollection", RenameCollection: rename(), with created, {
         comment("why") => "comment" = is("why");
         drop_target(true) => "dropTarget" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
-    sends!(sent, seen, "drop", DropCollection: things.drop(), {
+    sends!(calls, "drop", DropCollection: others.drop(), {
         comment("why") => "comment" = is("why");
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
-    sends!(sent, seen, "dropDatabase", DropDatabase: database.drop(), {
+    let dropped = calls.sent.client.database("dropped");
+    sends!(calls, "dropDatabase", DropDatabase: dropped.drop(), {
         comment("why") => "comment" = is("why");
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
     let command = || database.run_cursor_command(doc! { "listCollections": 1 });
-    sends!(sent, seen, "listCollections", RunCursorCommand: command(), {
+    sends!(calls, "listCollections", RunCursorCommand: command(), {
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
-    sends!(sent, seen, "ping", RunCommand: database.run_command(doc! { "ping": 1 }), {
+    sends!(calls, "ping", RunCommand: database.run_command(doc! { "ping": 1 }), {
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }
 
-pub(super) async fn lists(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    client: &Client,
-    database: &Database,
-) {
+/// Creates the collection that a call renames, and drops the one with the new name.
+async fn created<R: Runtime, F: IntoFuture>(database: &Database<R>, call: F) -> F::Output {
+    let create = database.create_collection("others");
+    let others = after_drop(&database.collection("others"), create).await;
+    others.expect("a reply");
+    after_drop(&database.collection("renamed"), call).await
+}
+
+pub(super) async fn lists<R: Runtime>(calls: &mut Calls<R>) {
+    let client = calls.sent.client.clone();
+    let database = calls.database.clone();
     let collections = || database.list_collections();
-    sends!(sent, seen, "listCollections", ListCollections: collections(), {
+    sends!(calls, "listCollections", ListCollections: collections(), {
         authorized_collections(true) => "authorizedCollections" = is(true);
         batch_size(3) => "cursor.batchSize" = is(3);
         comment("why") => "comment" = is("why");
@@ -147,7 +126,7 @@ pub(super) async fn lists(
     let model =
         InsertOneModel::builder().namespace(database.collection::<Document>("a").namespace());
     let bulk_write = || client.bulk_write([model.clone().build()]);
-    sends!(sent, seen, "bulkWrite", BulkWrite: bulk_write(), {
+    sends!(calls, "bulkWrite", BulkWrite: bulk_write(), {
         bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
         comment("why") => "comment" = is("why");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
@@ -156,7 +135,7 @@ pub(super) async fn lists(
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
-    sends!(sent, seen, "listDatabases", ListDatabases: client.list_databases(), {
+    sends!(calls, "listDatabases", ListDatabases: client.list_databases(), {
         authorized_databases(true) => "authorizedDatabases" = is(true);
         comment("why") => "comment" = is("why");
         filter(doc! { "name": "a" }) => "filter.name" = is("a");

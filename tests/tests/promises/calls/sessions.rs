@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 use onionskin_deployment::deployment::ServerVersion;
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
-    Client, ClientSession, Collection, Database,
+    Client, ClientSession, Collection, Database, TokioRuntime,
     options::{DeleteOneModel, IndexModel, InsertOneModel, SearchIndexModel},
 };
 use std::collections::BTreeSet;
@@ -91,9 +91,9 @@ impl Stage {
         let mut options = ServeOptions::sharded(1);
         options.version = ServerVersion::named("8.2").expect("a release");
         let deployment = Embedded::start(options).expect("a deployment");
-        let foreign = Sent::default().client(&deployment, "");
-        let sent = Sent::default();
-        let client = sent.client(&deployment, "");
+        let foreign = Sent::new(TokioRuntime::default(), deployment.uri(), "").client;
+        let sent = Sent::new(TokioRuntime::default(), deployment.uri(), "");
+        let client = sent.client.clone();
         let database = client.database("promises");
         Self {
             deployment,
@@ -130,8 +130,8 @@ impl Stage {
     }
 
     /// Returns the time after which the last command with this name reads or writes.
-    fn after(&self, name: &str) -> Option<Bson> {
-        self.sent.path(name, "readConcern.afterClusterTime")
+    async fn after(&self, name: &str) -> Option<Bson> {
+        self.sent.path(name, "readConcern.afterClusterTime").await
     }
 }
 
@@ -143,7 +143,9 @@ fn delete() -> DeleteOneModel {
     DeleteOneModel::builder().build()
 }
 
-fn insert(into: &Collection<Document>) -> InsertOneModel {
+fn insert<R: onionskin::Runtime>(
+    into: &onionskin::Collection<R, Document>,
+) -> InsertOneModel {
     let model = InsertOneModel::builder().namespace(into.namespace());
     model.document(doc! {}).build()
 }
@@ -166,15 +168,15 @@ fn every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one() {
             $stage.seen.insert(stringify!($call).to_owned());
             let own = Some(Bson::from($stage.own.id().clone()));
             drop($stage.$($build)+.session(&mut $stage.own).await);
-            assert_eq!($stage.sent.field($command, "lsid"), own, "{case}");
+            assert_eq!($stage.sent.field($command, "lsid").await, own, "{case}");
             drop($stage.$($build)+.await);
-            let implicit = $stage.sent.field($command, "lsid");
+            let implicit = $stage.sent.field($command, "lsid").await;
             assert!(implicit.is_some() && implicit != own, "{case}");
-            let before = $stage.sent.count($command);
+            let before = $stage.sent.count($command).await;
             let refused = $stage.$($build)+.session(&mut $stage.foreign).await;
             let error = refused.map(drop).expect_err(case).to_string();
             assert!(error.contains("another client"), "{case}: {error}");
-            assert_eq!($stage.sent.count($command), before, "{case}");
+            assert_eq!($stage.sent.count($command).await, before, "{case}");
         };
     }
 
@@ -197,7 +199,7 @@ fn every_read_of_a_causal_session_follows_the_read_before_it() {
             let time = $stage.own.operation_time().map(Bson::from);
             assert!(time.is_some());
             drop($stage.$($build)+.session(&mut $stage.own).await);
-            assert_eq!($stage.after($command), time, stringify!($call));
+            assert_eq!($stage.after($command).await, time, stringify!($call));
         };
         ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
     }
@@ -220,7 +222,7 @@ fn a_read_of_a_causal_session_follows_every_write_before_it() {
             assert!(time.is_some());
             let find = $stage.things.find_one(doc! {}).session(&mut $stage.own);
             find.await.expect("a reply");
-            assert_eq!($stage.after("find"), time, stringify!($call));
+            assert_eq!($stage.after("find").await, time, stringify!($call));
         };
         ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
     }
@@ -237,7 +239,7 @@ fn a_read_of_a_causal_session_follows_every_write_before_it() {
             let find = stage.things.find_one(doc! {}).session(&mut stage.own);
             find.await.expect("a reply");
             assert!(time.is_some());
-            assert_eq!(stage.after("find"), time);
+            assert_eq!(stage.after("find").await, time);
         }
         stage.end().await;
     });

@@ -20,7 +20,7 @@ options! { ($)
     ///     .build();
     /// assert_eq!(options.read_concern, Some(ReadConcern::majority()));
     /// ```
-    CollectionOptions, built by CollectionOptionsBuilder => {
+    CollectionOptions, built by CollectionOptionsBuilder, listed by collection_options => {
         /// The read concern.
         read_concern: ReadConcern => Kept "readConcern",
         /// How servers are selected for reads.
@@ -47,7 +47,7 @@ options! { ($)
     ///     .build();
     /// assert_eq!(options.read_concern, Some(ReadConcern::majority()));
     /// ```
-    DatabaseOptions, built by DatabaseOptionsBuilder => {
+    DatabaseOptions, built by DatabaseOptionsBuilder, listed by database_options => {
         /// The read concern.
         read_concern: ReadConcern => Kept "readConcern",
         /// How servers are selected for reads.

@@ -214,7 +214,7 @@ options! { ($)
     /// # let all = [finished, names, texts, points, places, others, old];
     /// # assert!(all.iter().all(|options| *options != IndexOptions::default()));
     /// ```
-    IndexOptions, built by IndexOptionsBuilder => {
+    IndexOptions, built by IndexOptionsBuilder, listed by index_options => {
         /// Whether the index is built in the background. Servers from 4.2 on ignore it.
         background: bool => Statement "background",
         /// The precision of a `2d` index in bits.

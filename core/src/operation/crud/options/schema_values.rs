@@ -165,7 +165,7 @@ options! { ($)
     /// let series = series.bucket_rounding(hour).build();
     /// # assert_eq!(series.granularity, None);
     /// ```
-    TimeseriesOptions, built by TimeseriesOptionsBuilder => {
+    TimeseriesOptions, built by TimeseriesOptionsBuilder, listed by timeseries_options => {
         /// The field with the time of a document. The server needs it.
         time_field: String => Body "timeField" (text),
         /// The field by which the documents are grouped.
