@@ -4,6 +4,7 @@ mod cursors;
 mod files;
 mod handles;
 mod indexes;
+mod models;
 mod outcomes;
 mod reads;
 mod schema;
@@ -195,6 +196,7 @@ fn every_option_is_sent<H: Host>(deployment: &'static str, uri: &str) {
         reads::other_reads(&mut calls).await;
         writes::writes(&mut calls).await;
         writes::found_and_changed(&mut calls).await;
+        models::models(&mut calls).await;
         indexes::indexes(&mut calls).await;
         indexes::options(&mut calls).await;
         indexes::search_indexes(&mut calls).await;
@@ -292,5 +294,10 @@ fn rows_of_values() -> BTreeSet<String> {
     onionskin_core::database_options! { listed rows DatabaseOptions }
     onionskin_core::index_options! { listed rows IndexOptions }
     onionskin_core::timeseries_options! { listed rows TimeseriesOptions }
+    onionskin_core::delete_many_model_options! { listed rows DeleteManyModel }
+    onionskin_core::delete_one_model_options! { listed rows DeleteOneModel }
+    onionskin_core::replace_one_model_options! { listed rows ReplaceOneModel }
+    onionskin_core::update_many_model_options! { listed rows UpdateManyModel }
+    onionskin_core::update_one_model_options! { listed rows UpdateOneModel }
     rows
 }

@@ -128,9 +128,11 @@ const OTHERS: &[(&str, Outcome, &str, &str)] = &[
         Refused(238),
         "it has no collations",
         "Aggregate::collation CountDocuments::collation CreateCollection::collation \
-         Delete::collation Distinct::collation Find::collation FindOne::collation \
-         FindOneAndDelete::collation FindOneAndReplace::collation FindOneAndUpdate::collation \
-         IndexOptions::collation Replace::collation Update::collation",
+         Delete::collation DeleteManyModel::collation DeleteOneModel::collation \
+         Distinct::collation Find::collation FindOne::collation FindOneAndDelete::collation \
+         FindOneAndReplace::collation FindOneAndUpdate::collation IndexOptions::collation \
+         Replace::collation ReplaceOneModel::collation Update::collation \
+         UpdateManyModel::collation UpdateOneModel::collation",
     ),
     (
         FERRETDB,
@@ -144,7 +146,8 @@ const OTHERS: &[(&str, Outcome, &str, &str)] = &[
         FERRETDB,
         Refused(238),
         "it has no array filters",
-        "FindOneAndUpdate::array_filters Update::array_filters",
+        "FindOneAndUpdate::array_filters Update::array_filters UpdateManyModel::array_filters \
+         UpdateOneModel::array_filters",
     ),
     (
         FERRETDB,
@@ -197,7 +200,7 @@ const OTHERS: &[(&str, Outcome, &str, &str)] = &[
         FERRETDB,
         Refused(9),
         "its updates have no order, as those of servers before 8.0",
-        "Replace::sort Update::sort",
+        "Replace::sort ReplaceOneModel::sort Update::sort UpdateOneModel::sort",
     ),
     (
         FERRETDB,

@@ -135,7 +135,7 @@ impl Stage {
     }
 }
 
-fn set() -> Document {
+pub(super) fn set() -> Document {
     doc! { "$set": { "a": 1 } }
 }
 

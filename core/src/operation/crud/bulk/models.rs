@@ -5,11 +5,12 @@ use crate::{bson::DocumentWriter, error::Error, options::OptionValue};
 use bson::{Array, Bson, Document};
 
 /// Declares models: a struct, its builder and its variant of [`WriteModel`]. The first fields have
-/// to be set; those after the semicolon are options.
+/// to be set; those after the semicolon are options. A macro passes the options on to another
+/// macro, as that of a struct of [`options`](crate::options::options) does.
 macro_rules! models {
-    ($(
+    (($d:tt) $(
         $(#[$about:meta])*
-        $name:ident, built by $builder:ident, $variant:ident {
+        $name:ident, built by $builder:ident, $variant:ident, listed by $table:ident {
             $($(#[$doc:meta])* $field:ident: $type:ty,)*;
             $($(#[$option_doc:meta])* $option:ident: $option_type:ty,)*
         }
@@ -111,11 +112,19 @@ macro_rules! models {
                     Self::$variant(model)
                 }
             }
+
+            #[doc(hidden)]
+            #[macro_export]
+            macro_rules! $table {
+                ($d callback:ident $d ($d args:tt)*) => {
+                    $d callback! { $d ($d args)* $name { $([] $option: $option_type;)* } }
+                };
+            }
         )*
     };
 }
 
-models! {
+models! { ($)
     /// Inserts a document. If it has no `_id`, the driver adds an ObjectId.
     ///
     /// ```
@@ -125,7 +134,8 @@ models! {
     /// let insert = InsertOneModel::builder().document(doc! { "name": "Ada" }).build();
     /// let operations: Vec<WriteModel> = vec![insert.into()];
     /// ```
-    InsertOneModel, built by InsertOneModelBuilder, InsertOne {
+    InsertOneModel, built by InsertOneModelBuilder, InsertOne,
+    listed by insert_one_model_options {
         /// The document.
         document: Document,;
     }
@@ -151,7 +161,8 @@ models! {
     ///     .sort(doc! { "_id": 1 })
     ///     .build();
     /// ```
-    UpdateOneModel, built by UpdateOneModelBuilder, UpdateOne {
+    UpdateOneModel, built by UpdateOneModelBuilder, UpdateOne,
+    listed by update_one_model_options {
         /// The filter.
         filter: Document,
         /// The operators or the pipeline.
@@ -183,7 +194,8 @@ models! {
     ///     .upsert(false)
     ///     .build();
     /// ```
-    UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
+    UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany,
+    listed by update_many_model_options {
         /// The filter.
         filter: Document,
         /// The operators or the pipeline.
@@ -213,7 +225,8 @@ models! {
     ///     .upsert(true)
     ///     .build();
     /// ```
-    ReplaceOneModel, built by ReplaceOneModelBuilder, ReplaceOne {
+    ReplaceOneModel, built by ReplaceOneModelBuilder, ReplaceOne,
+    listed by replace_one_model_options {
         /// The filter.
         filter: Document,
         /// The new document.
@@ -242,7 +255,8 @@ models! {
     ///     .build();
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    DeleteOneModel, built by DeleteOneModelBuilder, DeleteOne {
+    DeleteOneModel, built by DeleteOneModelBuilder, DeleteOne,
+    listed by delete_one_model_options {
         /// The filter.
         filter: Document,;
         /// The rules by which texts are compared.
@@ -265,7 +279,8 @@ models! {
     ///     .build();
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    DeleteManyModel, built by DeleteManyModelBuilder, DeleteMany {
+    DeleteManyModel, built by DeleteManyModelBuilder, DeleteMany,
+    listed by delete_many_model_options {
         /// The filter.
         filter: Document,;
         /// The rules by which texts are compared.
