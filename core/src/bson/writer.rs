@@ -117,12 +117,17 @@ impl<'a> DocumentWriter<'a> {
         self
     }
 
-    /// Appends a document. Fails as [`tree`](Self::tree), which appends its elements.
+    /// Appends a document, which counts as the second level. Fails as [`tree`](Self::tree).
     pub fn subtree(&mut self, key: &str, tree: &Document) -> Result<&mut Self, Error> {
-        let mut inner = DocumentWriter::begin(self.key(0x03, key));
-        inner.tree(tree)?;
-        inner.end();
+        self.subtree_at(key, tree, 2)?;
         Ok(self)
+    }
+
+    fn subtree_at(&mut self, key: &str, tree: &Document, depth: usize) -> Result<(), Error> {
+        let mut inner = DocumentWriter::begin(self.key(0x03, key));
+        inner.tree_at(tree, depth)?;
+        inner.end();
+        Ok(())
     }
 
     /// Appends a document that `append` adds to the buffer as bytes. Returns what `append` returns.
@@ -228,7 +233,7 @@ impl<'a> DocumentWriter<'a> {
         let mut array = DocumentWriter::begin(self.key(0x04, key));
         let mut name = String::new();
         for (index, tree) in trees.iter().enumerate() {
-            array.subtree(number(index, &mut name), tree)?;
+            array.subtree_at(number(index, &mut name), tree, 3)?;
         }
         array.end();
         Ok(self)
@@ -241,6 +246,7 @@ impl<'a> DocumentWriter<'a> {
     }
 
     fn tree_at(&mut self, tree: &Document, depth: usize) -> Result<(), Error> {
+        check_depth(depth)?;
         tree.iter()
             .try_for_each(|(key, value)| self.node(key, value, depth))
     }
@@ -250,16 +256,6 @@ impl<'a> DocumentWriter<'a> {
             let message = format!("the key {key:?} contains a NUL byte");
             let path = String::new();
             return Err(ErrorKind::Bson(BsonError { message, path }).into());
-        }
-        if depth > MAX_DEPTH {
-            let (limit, actual) = (MAX_DEPTH as u64, depth as u64);
-            let what = "the depth of a document";
-            return Err(ErrorKind::Limit {
-                what,
-                limit,
-                actual,
-            }
-            .into());
         }
         match value {
             Bson::Int32(n) => self.i32(key, *n),
@@ -271,12 +267,11 @@ impl<'a> DocumentWriter<'a> {
             Bson::ObjectId(id) => self.value(key, RawBsonRef::ObjectId(*id)),
             Bson::DateTime(time) => self.value(key, RawBsonRef::DateTime(*time)),
             Bson::Document(tree) => {
-                let mut inner = DocumentWriter::begin(self.key(0x03, key));
-                inner.tree_at(tree, depth + 1)?;
-                inner.end();
+                self.subtree_at(key, tree, depth + 1)?;
                 self
             }
             Bson::Array(items) => {
+                check_depth(depth + 1)?;
                 let mut inner = DocumentWriter::begin(self.key(0x04, key));
                 let mut name = String::new();
                 for (index, item) in items.iter().enumerate() {
@@ -364,6 +359,21 @@ fn text(buffer: &mut Vec<u8>, value: &str) {
     buffer.push(0);
 }
 
+/// Fails if a document or an array at this level is too deep.
+fn check_depth(depth: usize) -> Result<(), Error> {
+    if depth <= MAX_DEPTH {
+        return Ok(());
+    }
+    let (limit, actual) = (MAX_DEPTH as u64, depth as u64);
+    let what = "the depth of a document";
+    Err(ErrorKind::Limit {
+        what,
+        limit,
+        actual,
+    }
+    .into())
+}
+
 /// Returns the name of an element of an array. The memory of `name` is used again.
 fn number(index: usize, name: &mut String) -> &str {
     name.clear();
@@ -435,6 +445,24 @@ mod tests {
         writer.end();
         let sorted = doc! { "k": regex("isx") };
         assert_eq!(buffer, sorted.to_vec().expect("it can be written"));
+    }
+
+    #[test]
+    fn the_levels_around_a_document_count() {
+        for outer in 0..3 {
+            let is_written = |levels: usize| {
+                let tree = (1..levels).fold(doc! {}, |inner, _| doc! { "a": inner });
+                let mut buffer = Vec::new();
+                let mut writer = DocumentWriter::begin(&mut buffer);
+                let written = match outer {
+                    0 => writer.tree(&tree),
+                    1 => writer.subtree("a", &tree),
+                    _ => writer.trees("a", &[tree]),
+                };
+                written.is_ok()
+            };
+            assert!(is_written(MAX_DEPTH - outer) && !is_written(MAX_DEPTH - outer + 1));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod indexes;
 mod models;
 mod outcomes;
 mod reads;
+mod refusals;
 mod schema;
 mod sessions;
 mod streams;
@@ -89,6 +90,8 @@ macro_rules! on_each_adapter {
         }
     )*};
 }
+
+use on_each_adapter;
 
 /// Returns a value to compare with.
 fn is(value: impl Into<Bson>) -> Option<Bson> {

@@ -71,6 +71,8 @@ macro_rules! all_calls {
     };
 }
 
+pub(super) use all_calls;
+
 /// A client, and the handles and sessions with which the calls are made.
 struct Stage {
     deployment: Embedded,
@@ -139,22 +141,22 @@ pub(super) fn set() -> Document {
     doc! { "$set": { "a": 1 } }
 }
 
-fn delete() -> DeleteOneModel {
+pub(super) fn delete() -> DeleteOneModel {
     DeleteOneModel::builder().build()
 }
 
-fn insert<R: onionskin::Runtime>(
+pub(super) fn insert<R: onionskin::Runtime>(
     into: &onionskin::Collection<R, Document>,
 ) -> InsertOneModel {
     let model = InsertOneModel::builder().namespace(into.namespace());
     model.document(doc! {}).build()
 }
 
-fn search_index() -> SearchIndexModel {
+pub(super) fn search_index() -> SearchIndexModel {
     SearchIndexModel::builder().build()
 }
 
-fn index(key: &str) -> IndexModel {
+pub(super) fn index(key: &str) -> IndexModel {
     IndexModel::builder().keys(doc! { key: 1 }).build()
 }
 
