@@ -159,7 +159,7 @@ const OTHERS: &[(&str, Outcome, &str, &str)] = &[
     (
         FERRETDB,
         Refused(238),
-        "it has no clustered collections, time series, validators and views",
+        "it has no expiry of documents, time series, validators and views",
         "CreateCollection::expire_after_seconds CreateCollection::pipeline \
          CreateCollection::timeseries CreateCollection::validation_action \
          CreateCollection::validation_level CreateCollection::validator \
