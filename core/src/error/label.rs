@@ -254,19 +254,20 @@ impl Labels {
     }
 }
 
-/// Writes what an error's text says of its labels: nothing, or for example
-/// ` (labels: RetryableWriteError)`.
+/// Writes the labels for the text of an error, for example ` (labels: RetryableWriteError)`, or
+/// nothing. A label that is no word is left out: a server could imitate other parts of the text.
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return Ok(());
+        let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let mut before = " (labels: ";
+        for label in self.iter().filter(|label| is_word(label.name())) {
+            write!(f, "{before}{label}")?;
+            before = ", ";
         }
-        f.write_str(" (labels:")?;
-        for (number, label) in self.iter().enumerate() {
-            let separator = if number == 0 { " " } else { ", " };
-            write!(f, "{separator}{label}")?;
+        match before {
+            ", " => f.write_str(")"),
+            _ => Ok(()),
         }
-        f.write_str(")")
     }
 }
 
@@ -290,6 +291,15 @@ mod tests {
         assert!(labels.contains(&other) && labels.contains("Other"));
         assert!(labels.contains(NO_WRITES_PERFORMED));
         assert!(!labels.contains("nowritesperformed") && !labels.contains(RETRYABLE_ERROR));
+    }
+
+    #[test]
+    fn labels_that_are_no_words_are_not_shown() {
+        let names = ["RetryableWriteError", "Mine_2", "x) (server good:27017"];
+        let labels: Labels = names.into_iter().map(Label::from_name).collect();
+        assert_eq!(labels.to_string(), " (labels: RetryableWriteError, Mine_2)");
+        let other: Labels = [Label::from_name("a b")].into_iter().collect();
+        assert_eq!(other.to_string() + &Labels::default().to_string(), "");
     }
 
     #[test]

@@ -14,7 +14,7 @@ impl Error {
     /// use onionskin_core::error::{Error, ErrorKind};
     ///
     /// let error = Error::new(ErrorKind::Shutdown);
-    /// assert_eq!(error.to_string(), "the client is closed");
+    /// assert_eq!(error.to_string(), "the client was shut down; create another one");
     /// ```
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {

@@ -331,7 +331,11 @@ impl fmt::Display for Error {
         if let Some(server) = &self.fields.server {
             write!(Escaping(f), " (server {server})")?;
         }
-        write!(f, "{}", self.labels())
+        match (self.kind(), &self.fields.cause) {
+            // Its text names the labels.
+            (ErrorKind::BulkWrite(_), Some(cause)) if cause.labels() == self.labels() => Ok(()),
+            _ => write!(f, "{}", self.labels()),
+        }
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn is_sensitive(name: &str, command: &RawDocument) -> bool {
             && matches!(command.get("speculativeAuthenticate"), Ok(Some(_)))
 }
 
-/// Returns the error of a command without the message and the reply document of the server. Errors
+/// Returns the error of a command without the message, the reply document and the unknown labels of
+/// the server. Errors
 /// of other kinds are returned unchanged.
 pub(super) fn without_server_text(error: &Error) -> Error {
     let ErrorKind::Command(fault) = error.kind() else {
@@ -36,7 +37,7 @@ pub(super) fn without_server_text(error: &Error) -> Error {
         reply: None,
         ..fault.clone()
     };
-    let bare = Error::new(ErrorKind::Command(fault)).with_labels(error.labels());
+    let bare = Error::new(ErrorKind::Command(fault)).with_labels(&error.labels().clone().known());
     match error.server() {
         Some(server) => bare.with_server(server),
         None => bare,

@@ -20,7 +20,7 @@ collection_call! {
     /// use std::time::Duration;
     ///
     /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
-    /// // At most one thousand, for a text such as "more than 990 results".
+    /// // Those after the first page, for a text such as "1,000 or more further results".
     /// let results = people
     ///     .count_documents(doc! { "city": "Berlin" })
     ///     .skip(10)

@@ -2,7 +2,7 @@
 
 use super::SharedNamespace;
 use crate::error::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use std::{fmt, str::FromStr};
 
 /// The names of a database and of one of its collections.
@@ -74,6 +74,10 @@ impl FromStr for Namespace {
 
 impl Serialize for Namespace {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let checked = super::check_database_name(&self.db);
+        checked
+            .and_then(|()| super::check_collection_name(&self.coll))
+            .map_err(S::Error::custom)?;
         serializer.collect_str(self)
     }
 }
@@ -98,5 +102,7 @@ mod tests {
         for wrong in ["\"app\"", "\"app.\"", "7"] {
             assert!(serde_json::from_str::<Namespace>(wrong).is_err(), "{wrong}");
         }
+        // It would be read as a collection of another database.
+        serde_json::to_string(&Namespace::new("a.b", "c")).expect_err("a dot");
     }
 }

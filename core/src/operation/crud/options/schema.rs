@@ -177,7 +177,7 @@ options! { ($)
     /// use onionskin_core::operation::crud::{
     ///     IndexOptions, IndexVersion, Sphere2DIndexVersion, TextIndexVersion,
     /// };
-    /// use onionskin_core::options::Collation;
+    /// use onionskin_core::options::{Collation, CollationStrength};
     /// use std::time::Duration;
     ///
     /// // Deletes finished jobs an hour after the time in the field of the index.
@@ -188,7 +188,10 @@ options! { ($)
     ///     .build();
     /// // No two people have the same name, letter case aside. Queries do not use the index yet.
     /// let names = IndexOptions::builder()
-    ///     .collation(Collation::builder().locale("en").build())
+    ///     .collation(Collation::builder()
+    ///         .locale("en")
+    ///         .strength(CollationStrength::Secondary)
+    ///         .build())
     ///     .unique(true)
     ///     .sparse(true)
     ///     .hidden(true)

@@ -173,7 +173,7 @@ impl Size {
             self.choices.min(MAX_CHOICES)
         };
         let states = (self.positions.min(1 << 20) + 2) << choices;
-        match states * BYTES_OF_STATE <= cache_bytes {
+        match states.saturating_mul(BYTES_OF_STATE) <= cache_bytes {
             true => 1,
             false => self.slow_units_of_byte(),
         }

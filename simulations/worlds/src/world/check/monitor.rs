@@ -22,8 +22,8 @@ struct Monitor {
     is_checking: bool,
     /// The start of the last check.
     started: Option<Instant>,
-    /// How many checks have failed since the last one that succeeded.
-    failures: usize,
+    /// How many checks have failed since the last one that succeeded, if one has.
+    failures: Option<usize>,
 }
 
 impl Monitor {
@@ -31,11 +31,14 @@ impl Monitor {
     /// failure of a known server is followed by another check at once.
     fn may_start(&self, now: Instant, is_awaited: bool) -> bool {
         let is_soon = |last| now < last + SHORTEST_PAUSE;
-        is_awaited || self.failures == 1 || !self.started.is_some_and(is_soon)
+        is_awaited || self.failures == Some(1) || !self.started.is_some_and(is_soon)
     }
 
     fn end(&mut self, failed: bool) -> bool {
-        self.failures = if failed { self.failures + 1 } else { 0 };
+        self.failures = match failed {
+            true => self.failures.map(|count| count + 1),
+            false => Some(0),
+        };
         std::mem::replace(&mut self.is_checking, false)
     }
 }

@@ -78,13 +78,16 @@ impl SelectionChecker {
 /// can use it.
 fn is_needless(facts: &SelectionFacts, failure: &Error) -> bool {
     let is_not_found = matches!(failure.kind(), ErrorKind::ServerSelection { .. });
-    is_not_found && mode(&facts.selector) == Some("primary") && has_writable(&facts.topology)
+    // A selector of the application can refuse every server.
+    let is_free = !facts.selector.contains(", ");
+    let is_of_primary = mode(&facts.selector) == Some("primary");
+    is_not_found && is_free && is_of_primary && has_writable(&facts.topology)
 }
 
 /// Returns the mode of the read preference in a text of criteria; `primary` for a write. `None` for
 /// the criteria of an aggregation that writes, which depend on the releases of the servers.
 fn mode(selector: &str) -> Option<&str> {
-    if selector == "writable server" {
+    if selector.starts_with("writable server") {
         return Some("primary");
     }
     let rest = selector.strip_prefix("read preference { mode: ")?;

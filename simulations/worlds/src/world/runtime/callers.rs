@@ -246,7 +246,7 @@ impl World {
             });
         }
         let longest = match self.options.is_calm() {
-            true => CALM_SHUTDOWN,
+            true => CALM_SHUTDOWN + 4 * self.options.max_latency,
             false => LONGEST_SHUTDOWN,
         };
         async move {
@@ -254,10 +254,13 @@ impl World {
             // The run lasts until the time of grace is over, even if all clients are closed.
             runtime.sleep_until(late_from).await;
             for (number, client) in clients.iter().enumerate() {
-                let begin = runtime.now();
+                let begin = runtime.shared.lock().now;
                 client.clone().shutdown().await;
-                if runtime.now() > begin + longest {
-                    let end = Instant::ZERO + runtime.now();
+                let (end, frozen) = {
+                    let state = runtime.shared.lock();
+                    (state.now, state.freezes.between(begin, state.now))
+                };
+                if end > begin + longest + frozen {
                     let message = format!("the shutdown of client {number} took too long");
                     return Err(Failure::new(FailureKind::Liveness, end, message));
                 }

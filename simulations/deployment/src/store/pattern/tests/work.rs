@@ -72,6 +72,24 @@ fn steps_of_match(pattern: &str, options: &str, text: &str) -> Option<u64> {
 }
 
 #[test]
+fn very_long_repetitions_are_charged_in_full() {
+    for pattern in [
+        "(?:a|b){65535}",
+        "(?:a|b){65535}cc",
+        "(?:a|b){60000}(?:a|b){60000}",
+    ] {
+        // A refusal is in order as well.
+        if let Ok(compiled) = new(pattern, "") {
+            let steps = steps_of(|budget| compiled.is_match("abab", budget).map(|_| ()));
+            assert!(
+                steps.is_none_or(|steps| steps > 1_000),
+                "{pattern}: {steps:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn nested_repetitions_of_empty_parts_are_refused() {
     for pattern in [
         r"()(?:(?:(?:\1{60000}){60000}){60000}){60000}",
