@@ -227,9 +227,9 @@ fn an_event_without_a_token_closes_the_cursor_of_its_stream() -> Result<(), Erro
 fn tails_and_streams_are_read_without_waiting_and_closed() -> Result<(), Error> {
     let deployment = replica_set();
     let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
-    let log = client.database("app").collection::<Document>("log");
-    let create = client.database("app").create_collection("log");
-    create.capped(true).size(4096).run()?;
+    let app = client.database("app");
+    let log = app.collection::<Document>("log");
+    app.create_collection("log").capped(true).size(4096).run()?;
     let mut changes = log.watch().run()?;
     log.insert_one(doc! { "_id": 1 }).run()?;
     let tail = || log.find(doc! {}).cursor_type(CursorType::Tailable);

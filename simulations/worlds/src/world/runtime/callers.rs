@@ -1,6 +1,8 @@
 //! A run with the async client: its callers, and the checks at its end.
 
-use super::{Executor, SimRuntime, applications::Application, executor::lock, polling::polled};
+use super::{
+    Executor, SimRuntime, applications::Application, closing, executor::lock, polling::polled,
+};
 use crate::world::{
     check::{EventCheckers, check_calm, check_data, check_history},
     network::Network,
@@ -26,14 +28,6 @@ use std::{
     task::{Poll, Waker},
     time::Duration,
 };
-
-/// The longest shutdown of a client after a calm run. Monitors that wait for their next check, or
-/// for the reply to an awaitable `hello`, do not prolong it.
-const CALM_SHUTDOWN: Duration = Duration::from_secs(2);
-
-/// The longest shutdown otherwise: connections that broke before healing can take the time that the
-/// client has for it.
-const LONGEST_SHUTDOWN: Duration = Duration::from_secs(11);
 
 /// Runs the world of a seed with the async client, and returns the report. Fails if the world
 /// cannot be created.
@@ -245,26 +239,12 @@ impl World {
                 client.shutdown().await;
             });
         }
-        let longest = match self.options.is_calm() {
-            true => CALM_SHUTDOWN + 4 * self.options.max_latency,
-            false => LONGEST_SHUTDOWN,
-        };
+        let longest = closing::longest(&self.options);
         async move {
             group.wait().await;
             // The run lasts until the time of grace is over, even if all clients are closed.
             runtime.sleep_until(late_from).await;
-            for (number, client) in clients.iter().enumerate() {
-                let begin = runtime.shared.lock().now;
-                client.clone().shutdown().await;
-                let (end, frozen) = {
-                    let state = runtime.shared.lock();
-                    (state.now, state.freezes.between(begin, state.now))
-                };
-                if end > begin + longest + frozen {
-                    let message = format!("the shutdown of client {number} took too long");
-                    return Err(Failure::new(FailureKind::Liveness, end, message));
-                }
-            }
+            closing::shut_down(&runtime, &clients, longest).await?;
             // The end of a connection needs some time to reach its member.
             runtime.sleep(Duration::from_secs(1)).await;
             Ok(())

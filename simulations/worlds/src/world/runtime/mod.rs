@@ -7,6 +7,7 @@
 
 mod applications;
 mod callers;
+mod closing;
 mod cutter;
 mod datagram;
 mod executor;
