@@ -116,6 +116,11 @@ impl Size {
         }
     }
 
+    /// True if all passes have equally many elements.
+    pub(super) const fn is_fixed(self) -> bool {
+        self.width == self.least
+    }
+
     /// Returns the size of a look-around around this part.
     pub(super) const fn of_look_around(self) -> Self {
         Self {

@@ -14,7 +14,8 @@ const MAX_NAME_BYTES: usize = 32;
 pub(super) enum Kind {
     Group,
     Atomic,
-    LookAround,
+    LookAhead,
+    LookBehind,
     /// A group with a condition. Its text has a length.
     Condition(usize),
 }
@@ -22,7 +23,11 @@ pub(super) enum Kind {
 impl Kind {
     /// True for a group that keeps no way back.
     pub(super) const fn is_cut(self) -> bool {
-        matches!(self, Self::Atomic | Self::LookAround)
+        matches!(self, Self::Atomic | Self::LookAhead | Self::LookBehind)
+    }
+
+    const fn is_look_around(self) -> bool {
+        matches!(self, Self::LookAhead | Self::LookBehind)
     }
 }
 
@@ -48,6 +53,8 @@ pub(super) struct Frame {
     pub(super) cuts: usize,
     /// The part that needs no backtracking before the last element.
     pub(super) tail: Size,
+    /// True if the bounds of a repetition differ.
+    pub(super) is_varied: bool,
     /// True if an element needs backtracking.
     pub(super) is_hard: bool,
     /// True if the last element is a group with an element that needs backtracking.
@@ -67,6 +74,7 @@ impl Frame {
             last_start: start,
             cuts: 0,
             tail: Size::EMPTY,
+            is_varied: false,
             is_hard: false,
             is_last_hard: false,
         }
@@ -80,6 +88,15 @@ impl Frame {
         self.cuts = before.effort.cuts.len();
         self.tail = tail;
         self.is_last_hard = false;
+    }
+
+    /// Fails if the alternative that ends is one of a look-behind and can have several lengths.
+    fn check_length(&self) -> Result<(), StoreError> {
+        let own = self.sequence.then(self.last);
+        match self.kind == Kind::LookBehind && (self.is_varied || !own.is_fixed()) {
+            true => Err(invalid("lookbehind assertion is not fixed length")),
+            false => Ok(()),
+        }
     }
 
     /// Returns the size of the group.
@@ -129,14 +146,14 @@ impl Translator<'_> {
                 let kind = if first == '>' {
                     Kind::Atomic
                 } else {
-                    Kind::LookAround
+                    Kind::LookAhead
                 };
                 self.open(kind, &format!("(?{first}"));
                 Ok(())
             }
             (Some('<'), Some(second @ ('=' | '!'))) => {
                 self.rest.nth(1);
-                self.open(Kind::LookAround, &format!("(?<{second}"));
+                self.open(Kind::LookBehind, &format!("(?<{second}"));
                 Ok(())
             }
             (Some('P'), Some('<')) => {
@@ -166,6 +183,7 @@ impl Translator<'_> {
     /// Appends the start of another alternative.
     pub(super) fn alternative(&mut self) -> Result<(), StoreError> {
         let frame = &mut self.frame;
+        frame.check_length()?;
         frame.begin(&self.result, self.tail);
         let own = std::mem::replace(&mut frame.sequence, Size::EMPTY);
         frame.ended = Some(frame.ended.map_or(own, |ended| ended.or(own)));
@@ -187,6 +205,8 @@ impl Translator<'_> {
             return Err(invalid("unmatched closing parenthesis"));
         };
         let inner = std::mem::replace(&mut self.frame, outer);
+        inner.check_length()?;
+        self.frame.is_varied |= inner.is_varied && !inner.kind.is_look_around();
         self.flags = inner.flags;
         self.frame.last = inner.size();
         self.frame.is_hard |= inner.is_hard;
@@ -203,7 +223,7 @@ impl Translator<'_> {
                 self.needs_backtracking();
             }
             Kind::Atomic => self.cut_last(),
-            Kind::LookAround => {
+            Kind::LookAhead | Kind::LookBehind => {
                 self.cut_last();
                 self.frame.last = inner.size().of_look_around();
             }
@@ -216,7 +236,7 @@ impl Translator<'_> {
     /// True within a look-around.
     pub(super) fn is_in_look_around(&self) -> bool {
         let mut frames = self.outer.iter().chain([&self.frame]);
-        frames.any(|frame| frame.kind == Kind::LookAround)
+        frames.any(|frame| frame.kind.is_look_around())
     }
 
     fn named_group(&mut self, end: char) -> Result<(), StoreError> {

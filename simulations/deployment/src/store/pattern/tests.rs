@@ -378,7 +378,20 @@ fn a_script_alone_has_the_characters_that_it_shares_since_6_1() {
 }
 
 #[test]
-fn a_refusal_of_the_engine_with_look_around_is_told() {
-    let error = new(r"(?<=(?:a|(?=b)bc)+)d", "").expect_err("a length that varies");
-    assert!(error.message.contains("ookbehind"), "{}", error.message);
+fn a_look_behind_with_several_lengths_is_refused() {
+    for pattern in [
+        "(?<=(?:a|(?=b)bc)+)d",
+        "(?<!a?)b",
+        "(?<=ab|c(?:d|ef))g",
+        "(?<=(?:(?:a*)))b",
+    ] {
+        let error = new(pattern, "").expect_err(pattern);
+        let is_told = error
+            .message
+            .contains("lookbehind assertion is not fixed length");
+        assert!(is_told, "{}", error.message);
+    }
+    for pattern in ["(?<=ab|c)d", "(?<=(?=a+)[ab]{2})c", "(?<!(?:ab|cd){3})e"] {
+        new(pattern, "").expect(pattern);
+    }
 }

@@ -390,6 +390,7 @@ impl Translator<'_> {
             cut.repeat(least, most, is_within_cut);
         }
         self.frame.last = self.frame.last.repeated(least, most);
+        self.frame.is_varied |= most != Some(least);
         if !self.frame.is_last_hard {
             self.tail = self.frame.tail.then(self.frame.last);
         }
