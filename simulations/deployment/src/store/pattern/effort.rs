@@ -116,9 +116,9 @@ impl Size {
         }
     }
 
-    /// True if all passes have equally many elements.
-    pub(super) const fn is_fixed(self) -> bool {
-        self.width == self.least
+    /// True if the longest passes have equally many elements.
+    pub(super) const fn is_as_long_as(self, other: Self) -> bool {
+        self.width == other.width
     }
 
     /// Returns the size of a look-around around this part.

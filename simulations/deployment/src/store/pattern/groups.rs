@@ -53,7 +53,7 @@ pub(super) struct Frame {
     pub(super) cuts: usize,
     /// The part that needs no backtracking before the last element.
     pub(super) tail: Size,
-    /// True if the bounds of a repetition differ.
+    /// True if the bounds of a repetition, or the lengths of alternatives, differ.
     pub(super) is_varied: bool,
     /// True if an element needs backtracking.
     pub(super) is_hard: bool,
@@ -90,10 +90,14 @@ impl Frame {
         self.is_last_hard = false;
     }
 
-    /// Fails if the alternative that ends is one of a look-behind and can have several lengths.
-    fn check_length(&self) -> Result<(), StoreError> {
+    /// Notes the length of the alternative that ends. Fails if it is one of a look-behind and can
+    /// have several lengths.
+    fn end_length(&mut self) -> Result<(), StoreError> {
         let own = self.sequence.then(self.last);
-        match self.kind == Kind::LookBehind && (self.is_varied || !own.is_fixed()) {
+        let is_behind = self.kind == Kind::LookBehind;
+        let differs = self.ended.is_some_and(|ended| !ended.is_as_long_as(own));
+        self.is_varied |= differs && !is_behind;
+        match is_behind && self.is_varied {
             true => Err(invalid("lookbehind assertion is not fixed length")),
             false => Ok(()),
         }
@@ -183,7 +187,7 @@ impl Translator<'_> {
     /// Appends the start of another alternative.
     pub(super) fn alternative(&mut self) -> Result<(), StoreError> {
         let frame = &mut self.frame;
-        frame.check_length()?;
+        frame.end_length()?;
         frame.begin(&self.result, self.tail);
         let own = std::mem::replace(&mut frame.sequence, Size::EMPTY);
         frame.ended = Some(frame.ended.map_or(own, |ended| ended.or(own)));
@@ -204,8 +208,8 @@ impl Translator<'_> {
         let Some(outer) = self.outer.pop() else {
             return Err(invalid("unmatched closing parenthesis"));
         };
-        let inner = std::mem::replace(&mut self.frame, outer);
-        inner.check_length()?;
+        let mut inner = std::mem::replace(&mut self.frame, outer);
+        inner.end_length()?;
         self.frame.is_varied |= inner.is_varied && !inner.kind.is_look_around();
         self.flags = inner.flags;
         self.frame.last = inner.size();
