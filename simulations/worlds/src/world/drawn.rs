@@ -97,7 +97,7 @@ fn drawn_fault(member: usize, random: &mut Random) -> CommandFault {
         "killCursors",
         "endSessions",
     ];
-    // A shutdown, a primary that is none, a failing network, and a server error that says nothing.
+    // ShutdownInProgress, NotWritablePrimary, PrimarySteppedDown, HostUnreachable, UnknownError.
     const CODES: [i32; 5] = [91, 10_107, 189, 6, 8];
     let closes = random.chance(1, 3);
     CommandFault {

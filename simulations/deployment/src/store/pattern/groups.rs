@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Atomic,
     LookAhead,
     LookBehind,
-    /// A group with a condition. Its text has a length.
+    /// A conditional group such as `(?(1)a|b)`, with the length of its start (`(?(1)`) in bytes.
     Condition(usize),
 }
 
