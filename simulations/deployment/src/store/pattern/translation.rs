@@ -373,8 +373,8 @@ impl Translator<'_> {
         self.needs_backtracking();
     }
 
-    /// If the last element has no characters, makes a group of it and of `a{0}`, which fits the empty
-    /// text. The engine with look-around refuses to repeat a look-around alone.
+    /// If the last element has no characters, makes a group of it and of `a{0}`, which fits the
+    /// empty text. The engine with look-around refuses to repeat a look-around alone.
     fn make_repeatable(&mut self) {
         if self.frame.last.symbols == 0 && self.anchors.is_hard {
             self.result.text.insert_str(self.frame.last_start, "(?:");
