@@ -2,6 +2,7 @@
 
 use crate::{
     Client, Runtime,
+    calls::setters,
     futures::StartSessionFuture,
     options::{ClusterTime, SessionOptions, TransactionOptions},
     shared::Shared,
@@ -334,128 +335,61 @@ impl UsedSession {
 }
 
 /// A `start_session` that runs when it is awaited. Nothing is sent to a server.
+///
+/// ```no_run
+/// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+/// use onionskin::options::{TransactionOptions, WriteConcern};
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+/// let durable = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
+/// // Reads on a secondary need not wait until it has the latest writes of the session.
+/// let mut session = client
+///     .start_session()
+///     .causal_consistency(false)
+///     .default_transaction_options(durable)
+///     .default_timeout(Duration::from_secs(5))
+///     .await?;
+///
+/// let orders = client.database("shop").collection::<Document>("orders");
+/// let mut report = client.start_session().snapshot(true).await?;
+/// let count = orders.count_documents(doc! {}).session(&mut report).await?;
+/// // Orders that were added meanwhile are not seen.
+/// let mut all = orders.find(doc! {}).session(&mut report).await?;
+///
+/// // Another session, which sees the same data.
+/// if let Some(time) = report.snapshot_time() {
+///     let mut other = client.start_session().snapshot(true).snapshot_time(time).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct StartSession<'a, R: Runtime> {
     client: &'a Client<R>,
-    options: SessionOptions,
+    options: Option<Box<SessionOptions>>,
 }
 
 impl<'a, R: Runtime> StartSession<'a, R> {
-    pub(crate) fn new(client: &'a Client<R>) -> Self {
+    pub(crate) const fn new(client: &'a Client<R>) -> Self {
         Self {
             client,
-            options: SessionOptions::default(),
+            options: None,
         }
     }
-
-    /// Sets whether reads see the effects of earlier operations of the session. Default: true,
-    /// unless `snapshot` is true.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime};
-    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// // Reads on a secondary need not wait until it has the latest writes of the session.
-    /// let mut session = client.start_session().causal_consistency(false).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn causal_consistency(mut self, value: bool) -> Self {
-        self.options.causal_consistency = Some(value);
-        self
-    }
-
-    /// Sets whether all reads see the data of one point in time, which is that of the first read or
-    /// `snapshot_time`. Default: false.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
-    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// let orders = client.database("shop").collection::<Document>("orders");
-    /// let mut session = client.start_session().snapshot(true).await?;
-    /// let count = orders.count_documents(doc! {}).session(&mut session).await?;
-    /// // Orders that were added meanwhile are not seen.
-    /// let mut all = orders.find(doc! {}).session(&mut session).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn snapshot(mut self, value: bool) -> Self {
-        self.options.snapshot = Some(value);
-        self
-    }
-
-    /// Sets the point in time of a snapshot session. Default: that of its first read.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime, bson::Timestamp};
-    /// # async fn example<R: Runtime>(client: Client<R>, time: Timestamp) -> Result<(), Error> {
-    /// // `time` is the `snapshot_time` of another session, and both see the same data.
-    /// let mut session = client.start_session().snapshot(true).snapshot_time(time).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn snapshot_time(mut self, value: Timestamp) -> Self {
-        self.options.snapshot_time = Some(value);
-        self
-    }
-
-    /// Sets the options of transactions that set none themselves. Default: those of the client.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime};
-    /// use onionskin::options::{TransactionOptions, WriteConcern};
-    ///
-    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// let options = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
-    /// let mut session = client.start_session().default_transaction_options(options).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn default_transaction_options(mut self, value: TransactionOptions) -> Self {
-        self.options.default_transaction_options = Some(value);
-        self
-    }
-
-    /// Sets the time limit of commits, aborts and transactions that are run until they succeed.
-    /// Zero means no limit. Default: `timeoutMS` of the client.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime};
-    /// use std::time::Duration;
-    ///
-    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// // A commit or an abort in this session takes five seconds at most.
-    /// let limit = Duration::from_secs(5);
-    /// let mut session = client.start_session().default_timeout(limit).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn default_timeout(mut self, value: Duration) -> Self {
-        self.options.default_timeout = Some(value);
-        self
-    }
-
-    /// Sets all options at once. The options that were set before are forgotten.
-    ///
-    /// ```no_run
-    /// # use onionskin::{Client, Error, Runtime, options::SessionOptions};
-    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
-    /// let options = SessionOptions::builder().causal_consistency(false).build();
-    /// let mut session = client.start_session().with_options(options).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_options(mut self, options: impl Into<Option<SessionOptions>>) -> Self {
-        self.options = options.into().unwrap_or_default();
-        self
-    }
 }
+
+onionskin_core::session_options! { setters [R: Runtime] [StartSession<'_, R>] }
 
 impl<R: Runtime> IntoFuture for StartSession<'_, R> {
     type Output = Result<ClientSession<R>, Error>;
     type IntoFuture = StartSessionFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let session = ClientSession::start(self.client, self.options);
+        let options = self
+            .options
+            .map_or_else(SessionOptions::default, |options| *options);
+        let session = ClientSession::start(self.client, options);
         StartSessionFuture::new(self.client.clone(), session)
     }
 }

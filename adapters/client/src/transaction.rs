@@ -5,6 +5,7 @@ mod repeated;
 
 use crate::{
     ClientSession, Runtime,
+    calls::setters,
     options::{ReadConcern, SelectionCriteria, ServerAddress, TransactionOptions, WriteConcern},
 };
 pub use end::{
@@ -24,19 +25,36 @@ use std::{
 
 /// A `start_transaction` that runs when it is awaited. Nothing is sent to a server: the next
 /// operation of the session starts the transaction there.
+///
+/// ```no_run
+/// # use onionskin::{ClientSession, Error, Runtime};
+/// use onionskin::options::{ReadConcern, ReadPreference, WriteConcern};
+/// use std::time::Duration;
+///
+/// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+/// session
+///     .start_transaction()
+///     .read_concern(ReadConcern::snapshot())
+///     .write_concern(WriteConcern::majority())
+///     .selection_criteria(ReadPreference::Primary)
+///     .max_commit_time(Duration::from_secs(5))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a call runs when it is awaited"]
 pub struct StartTransaction<'a, R: Runtime> {
     session: &'a mut ClientSession<R>,
-    options: TransactionOptions,
+    options: Option<Box<TransactionOptions>>,
     /// The time limit of a run.
     timeout: Option<Duration>,
 }
 
 impl<'a, R: Runtime> StartTransaction<'a, R> {
-    pub(crate) fn new(session: &'a mut ClientSession<R>) -> Self {
+    pub(crate) const fn new(session: &'a mut ClientSession<R>) -> Self {
         Self {
             session,
-            options: TransactionOptions::default(),
+            options: None,
             timeout: None,
         }
     }
@@ -58,91 +76,6 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     /// ```
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
-        self
-    }
-
-    /// Sets the read concern of the transaction. Default: that of the session, then that of the
-    /// client.
-    ///
-    /// ```no_run
-    /// # use onionskin::{ClientSession, Error, Runtime};
-    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
-    /// use onionskin::options::ReadConcern;
-    ///
-    /// session.start_transaction().read_concern(ReadConcern::snapshot()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_concern(mut self, concern: ReadConcern) -> Self {
-        self.options.read_concern = Some(concern);
-        self
-    }
-
-    /// Sets the write concern of the commit and the abort, which cannot be `w: 0`. Default: that of
-    /// the session, then that of the client.
-    ///
-    /// ```no_run
-    /// # use onionskin::{ClientSession, Error, Runtime};
-    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
-    /// use onionskin::options::WriteConcern;
-    ///
-    /// session.start_transaction().write_concern(WriteConcern::majority()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn write_concern(mut self, concern: WriteConcern) -> Self {
-        self.options.write_concern = Some(concern);
-        self
-    }
-
-    /// Sets how the server of reads is selected. Default: that of the session, then that of the
-    /// client. Reads fail unless it is the primary.
-    ///
-    /// ```no_run
-    /// # use onionskin::{ClientSession, Error, Runtime};
-    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
-    /// use onionskin::options::ReadPreference;
-    ///
-    /// session.start_transaction().selection_criteria(ReadPreference::Primary).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn selection_criteria(mut self, criteria: impl Into<SelectionCriteria>) -> Self {
-        self.options.selection_criteria = Some(criteria.into());
-        self
-    }
-
-    /// Sets the `maxTimeMS` of the commit. A time limit of the commit supersedes it: that of the
-    /// call, of the session or of the client (`timeoutMS`). Default: none.
-    ///
-    /// ```no_run
-    /// # use onionskin::{ClientSession, Error, Runtime};
-    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
-    /// use std::time::Duration;
-    ///
-    /// session.start_transaction().max_commit_time(Duration::from_secs(5)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn max_commit_time(mut self, time: Duration) -> Self {
-        self.options.max_commit_time = Some(time);
-        self
-    }
-
-    /// Sets all options at once. The options that were set before are forgotten.
-    ///
-    /// ```no_run
-    /// # use onionskin::{ClientSession, Error, Runtime};
-    /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
-    /// use onionskin::options::{ReadConcern, TransactionOptions};
-    ///
-    /// let options = TransactionOptions::builder().read_concern(ReadConcern::majority()).build();
-    /// session.start_transaction().with_options(options).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_options(mut self, options: impl Into<Option<TransactionOptions>>) -> Self {
-        self.options = options.into().unwrap_or_default();
         self
     }
 
@@ -226,6 +159,8 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     }
 }
 
+onionskin_core::transaction_options! { setters [R: Runtime] [StartTransaction<'_, R>] }
+
 impl<'a, R: Runtime> IntoFuture for StartTransaction<'a, R> {
     type Output = Result<(), Error>;
     type IntoFuture = StartTransactionFuture<'a, R>;
@@ -271,7 +206,7 @@ impl<R: Runtime> Future for StartTransactionFuture<'_, R> {
                 "the start of a transaction sends nothing; limit the session or its calls",
             )));
         }
-        Poll::Ready(start.session.begin_transaction(&start.options))
+        Poll::Ready(start.session.begin_transaction(start.options.as_deref()))
     }
 }
 
@@ -410,7 +345,8 @@ impl<R: Runtime> ClientSession<R> {
         inner.core.transaction_server(self.key()).map(Into::into)
     }
 
-    fn begin_transaction(&self, options: &TransactionOptions) -> Result<(), Error> {
+    fn begin_transaction(&self, options: Option<&TransactionOptions>) -> Result<(), Error> {
+        let options = TransactionOptions::or_unset(options);
         let client = self.client();
         let of_client = client.defaults();
         client.shared().with(|inner, now| {

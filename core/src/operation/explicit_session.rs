@@ -1,147 +1,52 @@
 //! The sessions that applications start, with the times that they have seen.
 
 use super::{ClusterTime, MAX_RECOVERY_TOKEN_BYTES, Transaction, TransactionOptions};
-use crate::{error::Error, time::Instant};
+use crate::{error::Error, options::options, time::Instant};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use onionskin_bson::fields;
 use std::{sync::Arc, time::Duration};
 
-/// The options of a session that an application starts (Driver Sessions Specification,
-/// *SessionOptions*).
-///
-/// ```
-/// use onionskin_core::operation::SessionOptions;
-///
-/// let options = SessionOptions::builder().snapshot(true).build();
-/// assert!(options.check().is_ok());
-/// let both = SessionOptions::builder().snapshot(true).causal_consistency(true).build();
-/// assert!(both.check().is_err());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SessionOptions {
-    /// Whether reads see the effects of earlier operations of the session. Default: true, unless
-    /// `snapshot` is true.
-    pub causal_consistency: Option<bool>,
-    /// Whether all reads see the data of one point in time, which is that of the first read or
-    /// `snapshot_time`. Default: false.
-    pub snapshot: Option<bool>,
-    /// The point in time of a snapshot session; `None` for that of its first read.
-    pub snapshot_time: Option<Timestamp>,
-    /// The options of transactions that set none themselves. Default: those of the client.
-    pub default_transaction_options: Option<TransactionOptions>,
-    /// The time limit of commits, aborts and `with_transaction` (Client Side Operations Timeout,
-    /// *defaultTimeoutMS*). Zero means no limit. Default: `timeoutMS` of the client.
-    pub default_timeout: Option<Duration>,
-}
-
-/// A builder of [`SessionOptions`].
-#[derive(Clone, Debug, Default)]
-#[must_use = "a builder does nothing before `build`"]
-pub struct SessionOptionsBuilder(SessionOptions);
-
-impl SessionOptionsBuilder {
-    /// Sets [`SessionOptions::causal_consistency`].
-    ///
-    /// ```
-    /// use onionskin_core::operation::SessionOptions;
-    ///
-    /// // Reads of the session may miss its earlier writes.
-    /// let options = SessionOptions::builder().causal_consistency(false).build();
-    /// assert_eq!(options.causal_consistency, Some(false));
-    /// ```
-    pub fn causal_consistency(mut self, causal: impl Into<Option<bool>>) -> Self {
-        self.0.causal_consistency = causal.into();
-        self
-    }
-
-    /// Sets [`SessionOptions::snapshot`].
-    ///
-    /// ```
-    /// use onionskin_core::operation::SessionOptions;
-    ///
-    /// let options = SessionOptions::builder().snapshot(true).build();
-    /// assert_eq!(options.snapshot, Some(true));
-    /// ```
-    pub fn snapshot(mut self, snapshot: impl Into<Option<bool>>) -> Self {
-        self.0.snapshot = snapshot.into();
-        self
-    }
-
-    /// Sets [`SessionOptions::snapshot_time`].
+options! { ($)
+    /// The options of a session that an application starts (Driver Sessions Specification,
+    /// *SessionOptions*). All are unset by default.
     ///
     /// ```
     /// use bson::Timestamp;
-    /// use onionskin_core::operation::SessionOptions;
-    ///
-    /// let noon = Timestamp { time: 1_767_268_800, increment: 0 };
-    /// let options = SessionOptions::builder().snapshot(true).snapshot_time(noon).build();
-    /// assert!(options.check().is_ok());
-    /// ```
-    pub fn snapshot_time(mut self, time: impl Into<Option<Timestamp>>) -> Self {
-        self.0.snapshot_time = time.into();
-        self
-    }
-
-    /// Sets [`SessionOptions::default_transaction_options`].
-    ///
-    /// ```
     /// use onionskin_core::operation::{SessionOptions, TransactionOptions};
     /// use onionskin_core::options::WriteConcern;
-    ///
-    /// let durable = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
-    /// let options = SessionOptions::builder().default_transaction_options(durable).build();
-    /// assert!(options.default_transaction_options.is_some());
-    /// ```
-    pub fn default_transaction_options(
-        mut self,
-        options: impl Into<Option<TransactionOptions>>,
-    ) -> Self {
-        self.0.default_transaction_options = options.into();
-        self
-    }
-
-    /// Sets [`SessionOptions::default_timeout`].
-    ///
-    /// ```
-    /// use onionskin_core::operation::SessionOptions;
     /// use std::time::Duration;
     ///
-    /// let options = SessionOptions::builder().default_timeout(Duration::from_secs(10)).build();
-    /// assert_eq!(options.default_timeout, Some(Duration::from_secs(10)));
+    /// let durable = TransactionOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// let options = SessionOptions::builder()
+    ///     .default_transaction_options(durable)
+    ///     .default_timeout(Duration::from_secs(10))
+    ///     .snapshot(true)
+    ///     .snapshot_time(Timestamp { time: 1_767_268_800, increment: 0 })
+    ///     .build();
+    /// assert!(options.check().is_ok());
+    /// let both = SessionOptions::builder().snapshot(true).causal_consistency(true).build();
+    /// assert!(both.check().is_err());
     /// ```
-    pub fn default_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.0.default_timeout = timeout.into();
-        self
-    }
-
-    /// Returns the options.
-    ///
-    /// ```
-    /// use onionskin_core::operation::SessionOptions;
-    ///
-    /// let options = SessionOptions::builder().build();
-    /// assert_eq!(options, SessionOptions::default());
-    /// ```
-    #[must_use]
-    pub fn build(self) -> SessionOptions {
-        self.0
+    SessionOptions, built by SessionOptionsBuilder, listed by session_options => {
+        /// Sets whether reads see the effects of earlier operations of the session. Default: true,
+        /// unless `snapshot` is true.
+        causal_consistency: bool => Kept "causalConsistency",
+        /// Sets the time limit of commits, aborts and transactions that are run until they succeed
+        /// (Client Side Operations Timeout, *defaultTimeoutMS*). Zero means no limit. Default:
+        /// `timeoutMS` of the client.
+        default_timeout: Duration => Kept "defaultTimeoutMS" as "crate::options::millis",
+        /// Sets the options of transactions that set none themselves. Default: those of the client.
+        default_transaction_options: TransactionOptions => Kept "defaultTransactionOptions",
+        /// Sets whether all reads see the data of one point in time, which is that of the first
+        /// read or `snapshot_time`. Default: false.
+        snapshot: bool => Kept "snapshot",
+        /// Sets the point in time of a snapshot session, for example the `snapshot_time` of another
+        /// session, so that both see the same data. Default: that of its first read.
+        snapshot_time: Timestamp => Kept "snapshotTime",
     }
 }
 
 impl SessionOptions {
-    /// Returns a builder in which no option is set.
-    ///
-    /// ```
-    /// use onionskin_core::operation::SessionOptions;
-    ///
-    /// let options = SessionOptions::builder().snapshot(true).build();
-    /// assert_eq!(options.causal_consistency, None);
-    /// ```
-    pub fn builder() -> SessionOptionsBuilder {
-        SessionOptionsBuilder::default()
-    }
-
     /// Fails if a snapshot session is to be causally consistent, or if a session without snapshot
     /// has the time of one (Snapshot Reads Specification, *Session Options*).
     ///

@@ -28,7 +28,7 @@ use onionskin_core::{
 /// ```
 pub struct RepeatedTransaction<'a, R: Runtime> {
     session: &'a mut ClientSession<R>,
-    options: TransactionOptions,
+    options: Option<Box<TransactionOptions>>,
     run: TransactionRun,
 }
 
@@ -90,7 +90,7 @@ impl<'a, R: Runtime> RepeatedTransaction<'a, R> {
             // Any executor can poll this future, and the sleep of a runtime needs its own executor.
             Limit::begin(shared.clone(), pause).await;
         }
-        self.session.begin_transaction(&self.options)
+        self.session.begin_transaction(self.options.as_deref())
     }
 
     /// Ends an attempt with the result of the callback. Returns `None` if the transaction is to be

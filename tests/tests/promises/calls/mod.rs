@@ -11,6 +11,7 @@ mod refusals;
 mod schema;
 mod sessions;
 mod streams;
+mod transactions;
 mod writes;
 
 use super::wire::Sent;
@@ -112,7 +113,7 @@ fn collation() -> Collation {
 }
 
 /// The options that are not sent by the command of the call, with the test that shows their effect.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 13] = [
     // `a_tailable_cursor_waits_for_its_own_time`
     "Find::max_await_time",
     "Aggregate::max_await_time",
@@ -128,6 +129,8 @@ const ELSEWHERE: [&str; 12] = [
     "RunCursorCommand::timeout_mode",
     // The official tests of change streams (`unified`).
     "Watch::max_await_time",
+    // The official tests of transactions (`unified`). Only the primary can read in a transaction.
+    "StartTransaction::selection_criteria",
     // The command has to be that of such a cursor, so nothing follows from the type.
     "RunCursorCommand::cursor_type",
 ];
@@ -209,6 +212,9 @@ fn every_option_is_sent<H: Host>(deployment: &'static str, uri: &str) {
         handles::options(&mut calls).await;
         streams::watch(&mut calls).await;
         files::calls(&mut calls).await;
+        let client = calls.sent.client.clone();
+        transactions::sessions(&mut calls, &client).await;
+        transactions::transactions(&mut calls, &client).await;
         let elsewhere = ELSEWHERE.map(str::to_owned);
         let seen = calls.outcomes.keys().cloned().chain(elsewhere);
         let seen: BTreeSet<String> = seen.collect();
@@ -285,6 +291,8 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::replace_options! { listed rows Replace }
     onionskin_core::run_command_options! { listed rows RunCommand }
     onionskin_core::run_cursor_command_options! { listed rows RunCursorCommand }
+    onionskin_core::session_options! { listed rows StartSession }
+    onionskin_core::transaction_options! { listed rows StartTransaction }
     onionskin_core::update_options! { listed rows Update }
     onionskin_core::update_search_index_options! { listed rows UpdateSearchIndex }
     rows

@@ -158,6 +158,25 @@ const OTHERS: &[(&str, Outcome, &str, &str)] = &[
     ),
     (
         FERRETDB,
+        Unsent,
+        "it has no cluster times, so no read follows another one",
+        "StartSession::causal_consistency",
+    ),
+    (
+        FERRETDB,
+        Refused(9),
+        "it has no transactions",
+        "StartTransaction::read_concern",
+    ),
+    (
+        FERRETDB,
+        RefusedWithout(9),
+        "it has no transactions, so none is committed",
+        "StartSession::default_timeout StartSession::default_transaction_options \
+         StartTransaction::max_commit_time StartTransaction::write_concern",
+    ),
+    (
+        FERRETDB,
         Refused(238),
         "it has no expiry of documents, time series, validators and views",
         "CreateCollection::expire_after_seconds CreateCollection::pipeline \

@@ -1,15 +1,16 @@
 //! The sessions of calls: each call can run in a session of the application, and in a causally
 //! consistent session each read and write has its place in the order of the session.
 
-use super::rows;
-use crate::wire::{Sent, on_tokio};
+use super::{on_each_adapter, rows};
+use crate::wire::Sent;
 use bson::{Bson, Document, doc};
-use onionskin_deployment::deployment::ServerVersion;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
-use onionskin_tokio::{
-    Client, ClientSession, Collection, Database, TokioRuntime,
+use onionskin::{
+    Client, ClientSession, Collection, Database, Runtime,
     options::{DeleteOneModel, IndexModel, InsertOneModel, SearchIndexModel},
 };
+use onionskin_deployment::deployment::ServerVersion;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tests::conformance::Host;
 use std::collections::BTreeSet;
 
 /// Passes each call to the macro `$each`: `read` for a command with a read concern, `write` for one
@@ -74,27 +75,27 @@ macro_rules! all_calls {
 pub(super) use all_calls;
 
 /// A client, and the handles and sessions with which the calls are made.
-struct Stage {
+struct Stage<R: Runtime> {
     deployment: Embedded,
-    sent: Sent,
-    client: Client,
-    database: Database,
-    things: Collection<Document>,
+    sent: Sent<R>,
+    client: Client<R>,
+    database: Database<R>,
+    things: Collection<R, Document>,
     /// A session of the client.
-    own: ClientSession,
+    own: ClientSession<R>,
     /// A session of another client.
-    foreign: ClientSession,
+    foreign: ClientSession<R>,
     /// The structs of the calls so far.
     seen: BTreeSet<String>,
 }
 
-impl Stage {
-    async fn new() -> Self {
+impl<R: Runtime> Stage<R> {
+    async fn new<H: Host<R = R>>() -> Self {
         let mut options = ServeOptions::sharded(1);
         options.version = ServerVersion::named("8.2").expect("a release");
         let deployment = Embedded::start(options).expect("a deployment");
-        let foreign = Sent::new(TokioRuntime::default(), deployment.uri(), "").client;
-        let sent = Sent::new(TokioRuntime::default(), deployment.uri(), "");
+        let foreign = Sent::new(H::runtime(), deployment.uri(), "").client;
+        let sent = Sent::new(H::runtime(), deployment.uri(), "");
         let client = sent.client.clone();
         let database = client.database("promises");
         Self {
@@ -109,16 +110,17 @@ impl Stage {
         }
     }
 
-    /// Asserts that the calls were all that have options. Calls of GridFS have no sessions.
+    /// Asserts that the calls were all that have options. Calls of GridFS have no sessions, and
+    /// those that start a session or a transaction send nothing.
     fn assert_complete(&self) {
         let rows = rows();
         let calls = rows.iter().filter_map(|row| row.split("::").next());
-        let of_files = |name: &str| {
-            ["GridFs", "Open"]
+        let has_none = |name: &str| {
+            ["GridFs", "Open", "Start"]
                 .iter()
                 .any(|begin| name.starts_with(begin))
         };
-        let calls = calls.filter(|name| !of_files(name));
+        let calls = calls.filter(|name| !has_none(name));
         let calls: BTreeSet<String> = calls.map(str::to_owned).collect();
         assert_eq!(self.seen, calls);
     }
@@ -145,9 +147,7 @@ pub(super) fn delete() -> DeleteOneModel {
     DeleteOneModel::builder().build()
 }
 
-pub(super) fn insert<R: onionskin::Runtime>(
-    into: &onionskin::Collection<R, Document>,
-) -> InsertOneModel {
+pub(super) fn insert<R: Runtime>(into: &Collection<R, Document>) -> InsertOneModel {
     let model = InsertOneModel::builder().namespace(into.namespace());
     model.document(doc! {}).build()
 }
@@ -162,8 +162,7 @@ pub(super) fn index(key: &str) -> IndexModel {
 
 /// Sessions prose 4 and 5: each call sends the id of its session, or that of an implicit session.
 /// It refuses the session of another client, and sends nothing then.
-#[test]
-fn every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one() {
+fn sends_its_own_id_and_refuses_a_foreign_one<H: Host>() {
     macro_rules! check {
         ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {
             let case = stringify!($($build)+);
@@ -182,8 +181,8 @@ fn every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one() {
         };
     }
 
-    on_tokio(async {
-        let mut stage = Stage::new().await;
+    H::block_on(async {
+        let mut stage = Stage::new::<H>().await;
         all_calls!(check stage);
         stage.assert_complete();
         stage.end().await;
@@ -192,8 +191,7 @@ fn every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one() {
 
 /// Causal prose 4: a read after a `find_one` of the same session reads after the time of the
 /// `find_one`.
-#[test]
-fn every_read_of_a_causal_session_follows_the_read_before_it() {
+fn reads_follow_reads<H: Host>() {
     macro_rules! check {
         ($stage:ident read $call:ident $command:literal: $($build:tt)+) => {
             let find = $stage.things.find_one(doc! {}).session(&mut $stage.own);
@@ -206,8 +204,8 @@ fn every_read_of_a_causal_session_follows_the_read_before_it() {
         ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
     }
 
-    on_tokio(async {
-        let mut stage = Stage::new().await;
+    H::block_on(async {
+        let mut stage = Stage::new::<H>().await;
         all_calls!(check stage);
         stage.end().await;
     });
@@ -215,8 +213,7 @@ fn every_read_of_a_causal_session_follows_the_read_before_it() {
 
 /// Causal prose 5: a `find_one` after a write of the same session reads after the time of the
 /// write, also if the write has failed.
-#[test]
-fn a_read_of_a_causal_session_follows_every_write_before_it() {
+fn reads_follow_writes<H: Host>() {
     macro_rules! check {
         ($stage:ident write $call:ident $command:literal: $($build:tt)+) => {
             drop($stage.$($build)+.session(&mut $stage.own).await);
@@ -229,8 +226,8 @@ fn a_read_of_a_causal_session_follows_every_write_before_it() {
         ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {};
     }
 
-    on_tokio(async {
-        let mut stage = Stage::new().await;
+    H::block_on(async {
+        let mut stage = Stage::new::<H>().await;
         all_calls!(check stage);
         // The server refuses the second one of two equal keys.
         for fails in [false, true] {
@@ -245,4 +242,11 @@ fn a_read_of_a_causal_session_follows_every_write_before_it() {
         }
         stage.end().await;
     });
+}
+
+on_each_adapter! {
+    every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one:
+        sends_its_own_id_and_refuses_a_foreign_one;
+    every_read_of_a_causal_session_follows_the_read_before_it: reads_follow_reads;
+    a_read_of_a_causal_session_follows_every_write_before_it: reads_follow_writes;
 }
