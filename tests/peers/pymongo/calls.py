@@ -1,8 +1,8 @@
 """Makes calls whose commands are compared with those of the same calls in Rust.
 
-Usage: calls.py URI
+Usage: calls.py URI SCENE
 
-Before each call a `ping` tells its name. `tests/tests/peers/wire/calls.rs` makes the same calls.
+Before each call a `ping` tells its name. `tests/tests/peers/wire` makes the same calls, by scenes.
 """
 
 import sys
@@ -21,7 +21,11 @@ from pymongo import (
 )
 from pymongo.collation import Collation
 from pymongo.cursor import CursorType
+from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
+from pymongo.server_api import ServerApi
+
+import more_calls
 
 FILTER = {"a": 1}
 SET = {"$set": {"b": 2}}
@@ -304,11 +308,28 @@ def tail(small):
     cursor.close()
 
 
+SCENES = {
+    "calls": calls,
+    "options": more_calls.options,
+    "routed": more_calls.routed,
+    "declared": more_calls.declared,
+}
+
+
 def main():
-    with pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=10_000) as client:
-        for name, call in calls(client):
+    uri, scene = sys.argv[1:]
+    options = {"serverSelectionTimeoutMS": 10_000}
+    if scene == "declared":
+        options["server_api"] = ServerApi("1", strict=True, deprecation_errors=True)
+    with pymongo.MongoClient(uri, **options) as client:
+        for name, call in SCENES[scene](client):
             client.admin.command({"ping": 1, "comment": name})
-            call()
+            try:
+                call()
+            except OperationFailure as error:
+                if scene == "calls":
+                    raise
+                print(f"{name}: {error}")
     print("done")
 
 

@@ -1,4 +1,5 @@
-//! The calls of `tests/peers/pymongo/calls.py`, in the same order and with the same names.
+//! The scene `calls` of `tests/peers/pymongo/calls.py`: the same calls, in the same order and with
+//! the same names.
 
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt as _;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-type Things = Collection<Document>;
+pub(super) type Things = Collection<Document>;
 
 /// Tells the name of the next call, and makes it.
 macro_rules! calls {
@@ -29,6 +30,8 @@ macro_rules! calls {
         )+
     };
 }
+
+pub(super) use calls;
 
 pub(super) async fn make(client: &Client) -> Result<()> {
     let db = client.database("app");
@@ -43,23 +46,23 @@ pub(super) async fn make(client: &Client) -> Result<()> {
     sessions(client, &db, &things).await
 }
 
-fn filter() -> Document {
+pub(super) fn filter() -> Document {
     doc! { "a": 1 }
 }
 
-fn set() -> Document {
+pub(super) fn set() -> Document {
     doc! { "$set": { "b": 2 } }
 }
 
-fn variables() -> Document {
+pub(super) fn variables() -> Document {
     doc! { "x": 1 }
 }
 
-fn by_name() -> Hint {
+pub(super) fn by_name() -> Hint {
     Hint::Name("a_1".to_owned())
 }
 
-fn collation() -> Collation {
+pub(super) fn collation() -> Collation {
     let english = Collation::builder().locale("en");
     english.strength(CollationStrength::Secondary).build()
 }

@@ -3,14 +3,21 @@
 //! A proxy records what each driver sends. A difference that is not listed fails the test, and so
 //! does a listed one that does not occur.
 
+mod bulk;
 mod calls;
+mod options;
 mod recording;
+mod routed;
 
 use bson::{Bson, Document};
 use onionskin_deployment::deployment::ServerVersion;
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::peers;
-use onionskin_tokio::Client;
+use onionskin_tokio::{
+    Client,
+    error::Error,
+    options::{ClientOptions, ServerApi, ServerApiVersion},
+};
 use recording::{Call, Recording};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,11 +36,24 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "PyMongo sends no collation of a change stream",
     ),
     (
+        "bulkWrite.$clusterTime",
+        "PyMongo sends no cluster time with an unacknowledged bulk write",
+    ),
+    (
         "count.$readPreference",
         "on a direct connection PyMongo replaces also a mode that is not primary (SEL-24)",
     ),
     ("create_collection with options.*", PROBE),
     ("create_collection.*", PROBE),
+    ("create.size", "PyMongo makes a double of the size"),
+    (
+        "delete.bypassDocumentValidation",
+        "a delete validates no document",
+    ),
+    (
+        "distinct.$readPreference",
+        "PyMongo sends none in a transaction",
+    ),
     (
         "distinct.query",
         "the filter of a call in Rust is not optional",
@@ -49,6 +69,10 @@ const DIFFERENCES: &[(&str, &str)] = &[
     (
         "find.$readPreference",
         "PyMongo replaces also other modes than primary, and sends none in a transaction",
+    ),
+    (
+        "find.batchSize",
+        "with a negative limit, the only batch has room for all documents here",
     ),
     ("findAndModify.new", DEFAULT),
     ("findAndModify.upsert", DEFAULT),
@@ -68,21 +92,61 @@ const PROBE: &str = "PyMongo first asks if the collection exists";
 const DEFAULT: &str = "PyMongo sends the default, which is false";
 const CURSOR: &str = "PyMongo sends no read preference with the id of a cursor";
 
-fn deployment() -> Embedded {
-    let mut options = ServeOptions::replica_set("rs", 1);
-    options.version = ServerVersion::named("8.0").expect("a release");
-    Embedded::start(options).expect("it starts")
+/// The calls that are compared in one run of both drivers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scene {
+    /// Calls without options, and with most of them.
+    Calls,
+    /// Calls with all other options.
+    Options,
+    /// Calls with read preferences behind a router, and with a time limit.
+    Routed,
+    /// Calls of a client that declares its API.
+    Declared,
 }
 
-/// Starts a deployment and gives `run` a connection string for it. Returns what the driver sent.
-fn recorded(run: impl FnOnce(&str)) -> Vec<Call> {
-    let deployment = deployment();
-    let recording = Recording::of(deployment.addresses()[0]);
-    run(&format!(
-        "mongodb://{}/?directConnection=true",
-        recording.address
-    ));
-    recording.take()
+impl Scene {
+    /// Returns the name by which the script knows the scene.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Options => "options",
+            Self::Routed => "routed",
+            Self::Declared => "declared",
+        }
+    }
+
+    /// Starts a deployment and gives `run` a connection string for it. Returns what the driver
+    /// sent.
+    fn recorded(self, run: impl FnOnce(&str)) -> Vec<Call> {
+        let (mut serve, options) = match self {
+            Self::Routed => (ServeOptions::sharded(1), "timeoutMS=60000"),
+            _ => (ServeOptions::replica_set("rs", 1), "directConnection=true"),
+        };
+        serve.version = ServerVersion::named("8.0").expect("a release");
+        let deployment = Embedded::start(serve).expect("it starts");
+        let recording = Recording::of(deployment.addresses()[0]);
+        run(&format!("mongodb://{}/?{options}", recording.address));
+        recording.take()
+    }
+
+    /// Makes the calls with this driver.
+    async fn make(self, uri: &str) -> Result<(), Error> {
+        let mut options = ClientOptions::parse(uri).await?;
+        if self == Self::Declared {
+            let api = ServerApi::builder().version(ServerApiVersion::V1);
+            options.server_api = Some(api.strict(true).deprecation_errors(true).build());
+        }
+        let client = Client::with_options(options)?;
+        match self {
+            Self::Calls => calls::make(&client).await?,
+            Self::Options => options::make(&client).await?,
+            Self::Routed => routed::make(&client).await?,
+            Self::Declared => routed::declare(&client).await?,
+        }
+        client.shutdown().await;
+        Ok(())
+    }
 }
 
 /// Replaces the values that differ from run to run, and forms that servers take for the same.
@@ -92,13 +156,47 @@ fn steady(name: &str, field: &str, value: &Bson) -> Bson {
             Bson::from("any value")
         }
         ("killCursors", "cursors") => Bson::from("any cursor"),
+        (_, "maxTimeMS") => match uniform(value, false) {
+            Bson::Int64(50_000..=60_000) => Bson::from("the rest of a minute"),
+            other => other,
+        },
         (_, "writeConcern") => uniform(value, true),
+        (_, "readConcern") => without(value, &["afterClusterTime", "atClusterTime"]),
+        ("aggregate", "pipeline") => match value {
+            Bson::Array(stages) => stages.iter().map(without_token).collect(),
+            other => other.clone(),
+        },
         ("update", "updates") => match value {
             Bson::Array(updates) => updates.iter().map(|update| uniform(update, true)).collect(),
             other => other.clone(),
         },
         _ => uniform(value, false),
     }
+}
+
+/// Returns a document in which fields have any value.
+fn without(value: &Bson, fields: &[&str]) -> Bson {
+    let mut value = uniform(value, false);
+    if let Bson::Document(document) = &mut value {
+        for field in fields {
+            if let Some(found) = document.get_mut(field) {
+                *found = Bson::from("any value");
+            }
+        }
+    }
+    value
+}
+
+/// Returns a stage in which a change stream has any token.
+fn without_token(stage: &Bson) -> Bson {
+    let mut stage = uniform(stage, false);
+    let watch = stage
+        .as_document_mut()
+        .and_then(|stage| stage.get_mut("$changeStream"));
+    if let Some(watch) = watch {
+        *watch = without(watch, &["resumeAfter", "startAfter"]);
+    }
+    stage
 }
 
 /// Returns a value in which all integers have 64 bits. If the order of fields is free, they are
@@ -145,49 +243,21 @@ fn pymongo_sends_the_same_commands() {
         return;
     };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pymongo/calls.py");
-    let theirs = recorded(|uri| {
-        let mut command = Command::new(&interpreter);
-        command.args([script, uri]);
-        let output = peers::run(command, LIMIT).expect("it runs");
-        assert!(output.stdout.contains("done"), "{output:?}");
-    });
-    let ours = recorded(|uri| {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(async {
-            let client = Client::with_uri_str(uri).await.expect("a client");
-            calls::make(&client).await.expect("all calls succeed");
-            client.shutdown().await;
-        });
-    });
-    let names = |calls: &[Call]| {
-        calls
-            .iter()
-            .map(|call| call.name.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(names(&ours), names(&theirs));
     let mut differences: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compared = 0;
-    for (ours, theirs) in ours.iter().zip(&theirs) {
-        let (a, b) = (&ours.commands, &theirs.commands);
-        let kinds = |all: &[Document]| {
-            all.iter()
-                .filter_map(|c| c.keys().next().cloned())
-                .collect::<Vec<_>>()
-        };
-        if kinds(a) != kinds(b) {
-            let found = format!("{}: {:?}, in PyMongo {:?}", ours.name, kinds(a), kinds(b));
-            differences
-                .entry(format!("{}.*", ours.name))
-                .or_default()
-                .push(found);
-            continue;
-        }
-        for (field, found) in a.iter().zip(b).flat_map(|(a, b)| compare(a, b)) {
-            let found = format!("{}: {found}", ours.name);
-            differences.entry(field).or_default().push(found);
-        }
-        compared += a.len();
+    for scene in [Scene::Calls, Scene::Options, Scene::Routed, Scene::Declared] {
+        let theirs = scene.recorded(|uri| {
+            let mut command = Command::new(&interpreter);
+            command.args([script, uri, scene.name()]);
+            let output = peers::run(command, LIMIT).expect("it runs");
+            assert!(output.stdout.contains("done"), "{output:?}");
+        });
+        let ours = scene.recorded(|uri| {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            let made = runtime.block_on(scene.make(uri));
+            made.unwrap_or_else(|error| panic!("{scene:?}: {error}"));
+        });
+        compared += compare_calls(&ours, &theirs, &mut differences);
     }
     let listed: BTreeSet<&str> = DIFFERENCES.iter().map(|(field, _)| *field).collect();
     let found: BTreeSet<&str> = differences.keys().map(String::as_str).collect();
@@ -207,4 +277,36 @@ fn pymongo_sends_the_same_commands() {
         listed.difference(&found).collect::<Vec<_>>(),
         Vec::<&&str>::new()
     );
+}
+
+/// Compares the commands of calls, and adds the differences. Returns the number of commands.
+fn compare_calls(
+    ours: &[Call],
+    theirs: &[Call],
+    differences: &mut BTreeMap<String, Vec<String>>,
+) -> usize {
+    let names = |calls: &[Call]| {
+        let names = calls.iter().map(|call| call.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(ours), names(theirs));
+    let mut compared = 0;
+    let mut add = |field: String, found: String| differences.entry(field).or_default().push(found);
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        let (a, b) = (&ours.commands, &theirs.commands);
+        let kinds = |all: &[Document]| {
+            let names = all.iter().filter_map(|c| c.keys().next().cloned());
+            names.collect::<Vec<_>>()
+        };
+        if kinds(a) != kinds(b) {
+            let found = format!("{}: {:?}, in PyMongo {:?}", ours.name, kinds(a), kinds(b));
+            add(format!("{}.*", ours.name), found);
+            continue;
+        }
+        for (field, found) in a.iter().zip(b).flat_map(|(a, b)| compare(a, b)) {
+            add(field, format!("{}: {found}", ours.name));
+        }
+        compared += a.len();
+    }
+    compared
 }
