@@ -3,7 +3,7 @@
 use crate::AsyncStdStream;
 use onionskin::{
     Runtime,
-    system::{datagram_socket, keep_alive},
+    system::{datagram_socket, keep_alive, monotonic_time},
 };
 use std::{
     future::Future,
@@ -12,22 +12,12 @@ use std::{
     path::Path,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// The global executor of async-std, on which a client runs.
-#[derive(Clone, Copy, Debug)]
-pub struct AsyncStdRuntime {
-    start: Instant,
-}
-
-impl Default for AsyncStdRuntime {
-    fn default() -> Self {
-        Self {
-            start: Instant::now(),
-        }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsyncStdRuntime(());
 
 impl Runtime for AsyncStdRuntime {
     type Stream = AsyncStdStream;
@@ -69,7 +59,7 @@ impl Runtime for AsyncStdRuntime {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        monotonic_time()
     }
 
     fn wall_time(&self) -> Duration {

@@ -4,7 +4,7 @@ use crate::{
     BlockingStream,
     executor::{Executor, remaining},
 };
-use onionskin::{Runtime, program::CLOSE_LIMIT};
+use onionskin::{Runtime, program::CLOSE_LIMIT, system::monotonic_time};
 use std::{
     future::{Future, poll_fn},
     io,
@@ -30,19 +30,9 @@ use std::{
 /// A command that closes something after its owner was dropped, such as a cursor of a session, runs
 /// before the drop ends, for two seconds at most ([`Runtime::spawn_cleanup`]). A drop within a call
 /// leaves the command to that call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BlockingRuntime {
-    start: Instant,
     executor: Arc<Executor>,
-}
-
-impl Default for BlockingRuntime {
-    fn default() -> Self {
-        Self {
-            start: Instant::now(),
-            executor: Arc::default(),
-        }
-    }
 }
 
 impl BlockingRuntime {
@@ -137,7 +127,7 @@ impl Runtime for BlockingRuntime {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        monotonic_time()
     }
 
     fn wall_time(&self) -> Duration {

@@ -1,10 +1,12 @@
-//! Functions for sockets of all runtimes: socket options and errors of the system.
+//! Functions of the system for all runtimes: socket options, the clock and errors.
 
 pub use crate::threads::run_on_thread;
 use onionskin_core::{
     error::{Error, NetworkFault},
     options::Kerberos,
 };
+#[cfg(target_os = "linux")]
+use rustix::time::{ClockId, clock_gettime};
 use rustix::{
     fd::AsFd,
     io::Errno,
@@ -55,6 +57,32 @@ pub fn keep_alive(socket: impl AsFd) {
     if sockopt::tcp_keepcnt(&socket).is_ok_and(|probes| probes > KEEP_ALIVE_PROBES) {
         let _ = sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_PROBES);
     }
+}
+
+/// Returns the time of the clock of [`std::time::Instant`], measured from a fixed start.
+///
+/// ```
+/// use onionskin::system::monotonic_time;
+///
+/// let start = monotonic_time();
+/// assert!(monotonic_time() >= start);
+/// ```
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn monotonic_time() -> Duration {
+    // `Instant::elapsed` would also subtract the start, which costs as much as the reading.
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Returns the time of the clock of [`std::time::Instant`], measured from a fixed start.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn monotonic_time() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
 }
 
 /// Returns a UDP socket in non-blocking mode, on a random free port of this machine, that is

@@ -3,7 +3,7 @@
 use crate::SmolStream;
 use onionskin::{
     Runtime,
-    system::{datagram_socket, keep_alive},
+    system::{datagram_socket, keep_alive, monotonic_time},
 };
 use std::{
     future::Future,
@@ -12,22 +12,12 @@ use std::{
     path::Path,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// The global executor of smol, on which a client runs.
-#[derive(Clone, Copy, Debug)]
-pub struct SmolRuntime {
-    start: Instant,
-}
-
-impl Default for SmolRuntime {
-    fn default() -> Self {
-        Self {
-            start: Instant::now(),
-        }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SmolRuntime(());
 
 impl Runtime for SmolRuntime {
     type Stream = SmolStream;
@@ -69,7 +59,7 @@ impl Runtime for SmolRuntime {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        monotonic_time()
     }
 
     fn wall_time(&self) -> Duration {

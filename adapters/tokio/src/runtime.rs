@@ -4,7 +4,7 @@ use crate::TokioStream;
 use onionskin::{
     Error, Runtime,
     machine::Placed,
-    system::{datagram_socket, keep_alive, run_on_thread},
+    system::{datagram_socket, keep_alive, monotonic_time, run_on_thread},
 };
 use std::{
     future::{Future, poll_fn},
@@ -12,7 +12,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::pin,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{net::UdpSocket, runtime::Handle};
 
@@ -26,7 +26,6 @@ pub type TokioRuntime = Placed<Tokio>;
 /// The tokio runtime, on the real machine.
 #[derive(Clone, Debug)]
 pub struct Tokio {
-    start: Instant,
     /// The handle of the runtime; `None` if this value was created outside of a runtime and no
     /// client was built with it. Operations can be awaited and dropped in threads of any executor,
     /// so tasks and timers are started through the handle.
@@ -36,7 +35,6 @@ pub struct Tokio {
 impl Default for Tokio {
     fn default() -> Self {
         Self {
-            start: Instant::now(),
             handle: Handle::try_current().ok(),
         }
     }
@@ -113,7 +111,7 @@ impl Runtime for Tokio {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        monotonic_time()
     }
 
     fn wall_time(&self) -> Duration {
