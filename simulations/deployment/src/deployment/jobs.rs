@@ -1,6 +1,6 @@
 //! The long queries of a deployment, which its caller runs.
 
-use super::{ConnId, Deployment};
+use super::{ConnId, Deployment, freeze::Held};
 use crate::server::{Job, JobDone};
 use onionskin_core::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
@@ -53,7 +53,10 @@ impl Deployment {
 
     /// Handles the result of a job. If its request no longer waits for it, nothing changes.
     pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        if let Some(&member) = self.homes.get(&done.connection()) {
+        let Some(&member) = self.homes.get(&done.connection()) else {
+            return;
+        };
+        if let Some(Held::JobDone(done)) = self.frozen.hold(member, Held::JobDone(done)) {
             self.members[member].handle_job_done(now, done);
             self.settle(now);
         }

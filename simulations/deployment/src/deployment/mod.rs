@@ -13,10 +13,12 @@ mod auth;
 mod auth_fault;
 mod check;
 mod compression;
+mod freeze;
 mod jobs;
 mod network;
 mod options;
 mod routing;
+mod settings;
 mod settle;
 mod upkeep;
 mod users;
@@ -37,6 +39,7 @@ use crate::{
     server::{Accounts, Arrival, Member},
     store::Store,
 };
+use freeze::{Frozen, Held};
 use jobs::LongQueries;
 use network::Network;
 use onionskin_core::{
@@ -78,6 +81,7 @@ pub struct Deployment {
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
     long_queries: LongQueries,
+    frozen: Frozen,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
 }
@@ -113,6 +117,7 @@ impl Deployment {
             turns: VecDeque::new(),
             actions: VecDeque::new(),
             long_queries: LongQueries::default(),
+            frozen: Frozen::default(),
             turn: 0,
         };
         deployment.settle(Instant::ZERO);
@@ -184,7 +189,9 @@ impl Deployment {
 
     /// Handles the end of a client's connection.
     pub fn handle_disconnected(&mut self, now: Instant, connection: ConnId) {
-        if self.homes.contains_key(&connection) {
+        let home = self.homes.get(&connection).copied();
+        let input = Held::Disconnected(connection);
+        if home.is_some_and(|home| self.frozen.hold(home, input).is_some()) {
             self.forget(connection);
             self.settle(now);
         }
@@ -213,9 +220,12 @@ impl Deployment {
 
     /// Handles the timers that are due at `now`. Earlier timers were handled.
     fn handle_due(&mut self, now: Instant) {
-        for member in &mut self.members {
-            if member.deadline().is_some_and(|at| at <= now) {
-                member.handle_timeout(now);
+        for member in 0..self.members.len() {
+            if self.frozen.until(member).is_some_and(|until| until <= now) {
+                self.thaw(now, member);
+            }
+            if self.deadline_of(member).is_some_and(|at| at <= now) {
+                self.members[member].handle_timeout(now);
             }
         }
         for member in 0..self.members.len() {
@@ -230,10 +240,7 @@ impl Deployment {
     /// `None` if no timer is set.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.members
-            .iter()
-            .map(Member::deadline)
-            .fold(self.network.deadline(), earliest)
+        earliest(self.network.deadline(), self.deadline_of_members())
     }
 
     /// Returns bytes to write to a connection. The caller must take them before the actions, so
@@ -276,6 +283,7 @@ impl Deployment {
     /// Ends the process of a member or of a shard, which runs.
     fn stop(&mut self, now: Instant, member: usize) {
         self.members[member].kill();
+        self.frozen.forget(member);
         self.network.forget(member);
         self.settle(now);
     }
@@ -289,8 +297,10 @@ impl Deployment {
     }
 
     /// Shuts a member down in an orderly way. A primary tries to step down. The member then answers
-    /// each hello with an error for 15 seconds, and is [killed](Self::kill).
+    /// each hello with an error for 15 seconds, and is [killed](Self::kill). A
+    /// [frozen](Self::freeze) member goes on before.
     pub fn shut_down(&mut self, now: Instant, member: usize) {
+        self.thaw(now, member);
         if let Some(home) = self.clients_member(member) {
             home.shut_down(now);
             self.settle(now);
@@ -316,12 +326,15 @@ impl Deployment {
 
     /// Starts a step-down of the primary. The primary waits up to 10 seconds for a secondary to
     /// catch up. After the step-down, it starts no election for 60 seconds. Returns false if there
-    /// is no replica set with a primary, or if its primary is already stepping down.
+    /// is no replica set with a primary, or if its primary is already stepping down or frozen.
     pub fn step_down(&mut self, now: Instant) -> bool {
         let clients_member = |primary: &usize| *primary < self.members();
         let Some(primary) = self.primary().filter(clients_member) else {
             return false;
         };
+        if self.frozen.contains(primary) {
+            return false;
+        }
         let started = self.members[primary].step_down(now, Duration::from_secs(60));
         self.settle(now);
         started
@@ -438,6 +451,9 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         Shape::ReplicaSet(set) => set.clone(),
     };
     SetConfig {
+        // The first primary starts with the term 1.
+        term: u64::from(set.initial_primary.is_some()),
+        version: 1,
         members: set.members,
         election_timeout: set.election_timeout,
         heartbeat_interval: set.heartbeat_interval,

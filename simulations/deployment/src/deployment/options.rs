@@ -258,7 +258,7 @@ impl ReplicaSetOptions {
 }
 
 /// The options of one member of a replica set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberOptions {
     /// The priority in elections. A member with 0 never becomes primary, and a member with a higher
     /// number starts elections sooner. Default: 1.

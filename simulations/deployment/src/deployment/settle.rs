@@ -17,7 +17,7 @@ impl Deployment {
         self.carry_traffic(now);
         while let Some(envelope) = self.network.receive(now) {
             let Envelope { from, to, content } = envelope;
-            if self.members[to].is_up() {
+            if self.members[to].is_up() && !self.frozen.contains(to) {
                 let shard = self.members[from].shard();
                 match (content, shard) {
                     (Content::Replication(message), _) => {

@@ -9,8 +9,9 @@ impl Deployment {
     /// Ends what tests leave behind, apart from data, sessions and their retryable writes:
     ///
     /// - cuts between members, members that were [killed](Self::kill) or that
-    ///   [shut down](Self::shut_down), and the time for which a step-down or a freeze prevents
-    ///   elections,
+    ///   [shut down](Self::shut_down), [frozen](Self::freeze) processes, and the time for which a
+    ///   step-down or `replSetFreeze` prevents elections,
+    /// - a [limit of connections](Self::limit_connections),
     /// - fail points, the delays of requests by fail points, and the fault of SASL conversations,
     /// - open transactions and cursors,
     /// - server parameters, and the changes of users.
@@ -19,7 +20,9 @@ impl Deployment {
     /// secondaries, and members that have [failed](super::MemberEvent::Failed).
     pub fn restore(&mut self, now: Instant) {
         self.heal(now);
+        self.limit_connections(None);
         for member in 0..self.members() {
+            self.thaw(now, member);
             self.restart(now, member);
         }
         for shard in 0..self.options.shards {

@@ -2,10 +2,10 @@
 
 use super::{
     IDLE_WRITE_PERIOD, Leader, Peer, PendingStepDown, Position, Replica, ReplicaEvent, Role,
-    message::Kind,
+    SetConfig, message::Kind,
 };
 use onionskin_core::time::Instant;
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The reason why a step-down cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +201,14 @@ impl Replica {
 
     /// Becomes the primary of the current term, and appends an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
+        if self.config.term != self.term {
+            // A change that the former primary told to nobody is earlier.
+            let config = SetConfig::clone(&self.config);
+            self.config = Arc::new(SetConfig {
+                term: self.term,
+                ..config
+            });
+        }
         let peer = Peer {
             next: self.log.last().index + 1,
             matched: 0,

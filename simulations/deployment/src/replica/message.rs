@@ -1,14 +1,18 @@
 //! The messages between members.
 
-use super::log::{Entry, Position, Records};
+use super::{
+    SetConfig,
+    log::{Entry, Position, Records},
+};
 use crate::store::Store;
 use bson::Timestamp;
 use std::sync::Arc;
 
-/// A message, with the term that its sender had at the time.
+/// A message, with the term and the configuration that its sender had at the time.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) term: u64,
+    pub(crate) config: Arc<SetConfig>,
     pub(crate) kind: Kind,
 }
 

@@ -5,11 +5,13 @@
 //! the primary's own term when a majority has this entry, and all earlier entries are then
 //! committed as well. Therefore a committed entry is in the oplog of every later primary.
 
+mod config;
 mod election;
 mod log;
 mod message;
 mod replication;
 
+pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
 pub(crate) use log::{Bound, Effect, Entry, Position, Record, Records, Retry, SessionKey, Step};
 pub(crate) use message::Message;
@@ -30,36 +32,6 @@ use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duratio
 /// The interval at which an idle primary writes an empty entry, so that clients can estimate
 /// staleness: `idleWritePeriodMS` of the specification.
 const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
-
-/// The configuration of a replica set, which all members know.
-#[derive(Debug)]
-pub(crate) struct SetConfig {
-    pub(crate) members: Vec<MemberOptions>,
-    pub(crate) election_timeout: Duration,
-    pub(crate) heartbeat_interval: Duration,
-    pub(crate) initial_primary: Option<usize>,
-    /// The wall clock's time at [`Instant::ZERO`], in milliseconds since 1970.
-    pub(crate) started_at_millis: u64,
-    /// The bound above which a member removes its oldest oplog entries.
-    pub(crate) oplog: Bound,
-    /// The bound on the records of retryable writes that a member keeps.
-    pub(crate) records: Bound,
-}
-
-impl SetConfig {
-    fn voters(&self) -> usize {
-        self.members.iter().filter(|m| m.votes).count()
-    }
-
-    /// Returns the number of votes that are a majority.
-    pub(crate) fn majority(&self) -> usize {
-        self.voters() / 2 + 1
-    }
-
-    pub(crate) fn wall_millis(&self, now: Instant) -> u64 {
-        self.started_at_millis + now.as_nanos() / 1_000_000
-    }
-}
 
 /// An event for the server that owns this replication state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,7 +180,8 @@ impl Replica {
     }
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
-        let Message { term, kind } = message;
+        let Message { term, config, kind } = message;
+        self.take_over(now, config);
         match kind {
             Kind::VoteRequest {
                 candidacy,
@@ -454,8 +427,8 @@ impl Replica {
     }
 
     fn send(&mut self, to: usize, kind: Kind) {
-        let term = self.term;
-        self.sent.push_back((to, Message { term, kind }));
+        let (term, config) = (self.term, Arc::clone(&self.config));
+        self.sent.push_back((to, Message { term, config, kind }));
     }
 
     fn options(&self) -> &MemberOptions {

@@ -10,8 +10,10 @@ use crate::deployment::MemberOptions;
 use onionskin_core::{random::Seed, time::Instant};
 use std::{sync::Arc, time::Duration};
 
-fn member() -> Replica {
-    let config = SetConfig {
+fn config() -> Arc<SetConfig> {
+    Arc::new(SetConfig {
+        term: 0,
+        version: 1,
         members: vec![MemberOptions::default(); 3],
         election_timeout: Duration::from_secs(10),
         heartbeat_interval: Duration::from_secs(2),
@@ -25,8 +27,19 @@ fn member() -> Replica {
             count: 100,
             bytes: 1 << 20,
         },
-    };
-    Replica::new(0, Arc::new(config), Seed::new([1; 32]).random())
+    })
+}
+
+fn member() -> Replica {
+    Replica::new(0, config(), Seed::new([1; 32]).random())
+}
+
+fn message(term: u64, kind: Kind) -> Message {
+    Message {
+        term,
+        config: config(),
+        kind,
+    }
 }
 
 fn request(candidacy: u64, last: Position) -> Message {
@@ -37,10 +50,7 @@ fn request(candidacy: u64, last: Position) -> Message {
         last,
         commit: 0,
     };
-    Message {
-        term: candidacy,
-        kind,
-    }
+    message(candidacy, kind)
 }
 
 fn granted(replica: &mut Replica) -> Option<bool> {
@@ -62,7 +72,7 @@ fn append(replica: &mut Replica, term: u64, index: u64) {
         entries: vec![Arc::new(entry)],
         commit: 0,
     };
-    replica.handle_message(Instant::ZERO, 1, Message { term, kind });
+    replica.handle_message(Instant::ZERO, 1, message(term, kind));
     replica.sent.clear();
 }
 
@@ -122,7 +132,7 @@ fn an_entry_of_an_earlier_term_is_not_committed_by_counting_replicas() {
             dry,
             granted: true,
         };
-        replica.handle_message(now, 1, Message { term: 1, kind });
+        replica.handle_message(now, 1, message(1, kind));
     }
     assert!(replica.is_writable());
     assert_eq!(replica.last(), Position { term: 2, index: 2 });
@@ -130,7 +140,7 @@ fn an_entry_of_an_earlier_term_is_not_committed_by_counting_replicas() {
         let kind = Kind::Appended {
             result: Ok(matched),
         };
-        replica.handle_message(now, 1, Message { term: 2, kind });
+        replica.handle_message(now, 1, message(2, kind));
         assert_eq!(replica.commit(), commit);
     }
 }
@@ -146,7 +156,7 @@ fn a_dry_run_vote_does_not_bind_the_member() {
         last: Position::default(),
         commit: 0,
     };
-    replica.handle_message(now, 1, Message { term: 0, kind });
+    replica.handle_message(now, 1, message(0, kind));
     assert_eq!(granted(&mut replica), Some(true));
     assert_eq!(replica.term(), 0);
     replica.handle_message(now, 2, request(1, Position::default()));
@@ -187,4 +197,23 @@ fn records_of_retryable_writes_are_bounded_in_bytes() {
     while log.pop(&mut records).is_some() {}
     assert_eq!(log.size(), (0, 0));
     assert!(known(&records).is_empty());
+}
+
+/// A configuration that the former primary told to nobody gives way to that of a later term, also
+/// if its version is higher.
+#[test]
+fn a_configuration_of_a_later_term_is_later() {
+    let mut replica = member();
+    let of = |term, version| {
+        let config = SetConfig::clone(&config());
+        Arc::new(SetConfig {
+            term,
+            version,
+            ..config
+        })
+    };
+    for (term, version, expected) in [(1, 5, 5), (1, 4, 5), (2, 2, 2), (1, 9, 2), (2, 3, 3)] {
+        replica.take_over(Instant::ZERO, of(term, version));
+        assert_eq!(replica.config().version, expected, "{term}, {version}");
+    }
 }

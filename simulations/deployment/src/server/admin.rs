@@ -98,7 +98,7 @@ impl Member {
             "localTime": self.date(now),
             "connections": {
                 "current": count(connections),
-                "available": count(self.options.limits.max_connections - connections),
+                "available": count(self.max_connections.saturating_sub(connections)),
                 "totalCreated": self.connected,
             },
             "metrics": { "cursor": { "open": { "total": count(self.open_cursors()) } } },
@@ -156,7 +156,8 @@ impl Member {
             return Err(fault(76, "not running with --replSet"));
         };
         let leader = self.replica.leader();
-        let members: Vec<Bson> = set
+        let config = self.replica.config();
+        let members: Vec<Bson> = config
             .members
             .iter()
             .enumerate()
@@ -177,14 +178,13 @@ impl Member {
                 entry.into()
             })
             .collect();
-        let mine = match (set.members[self.index].arbiter, self.replica.is_leader()) {
+        let mine = match (config.members[self.index].arbiter, self.replica.is_leader()) {
             (true, _) => 7,
             (_, true) => 1,
             (_, false) => 2,
         };
         let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
-        let voters = set.members.iter().filter(|m| m.votes).count();
-        let majority = i32::try_from(voters / 2 + 1).unwrap_or(i32::MAX);
+        let majority = i32::try_from(config.majority()).unwrap_or(i32::MAX);
         Ok(doc! {
             "set": set.name.as_str(), "date": self.date(now), "myState": mine, "term": term,
             "majorityVoteCount": majority,
@@ -196,8 +196,9 @@ impl Member {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return Err(fault(76, "not running with --replSet"));
         };
-        let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
-        let members: Vec<Bson> = set
+        let config = self.replica.config();
+        let term = i64::try_from(config.term).unwrap_or(i64::MAX);
+        let members: Vec<Bson> = config
             .members
             .iter()
             .enumerate()
@@ -218,7 +219,7 @@ impl Member {
             .collect();
         let millis = |d: std::time::Duration| i32::try_from(d.as_millis()).unwrap_or(i32::MAX);
         Ok(doc! { "config": {
-            "_id": set.name.as_str(), "version": 1, "term": term, "members": members,
+            "_id": set.name.as_str(), "version": config.version, "term": term, "members": members,
             "protocolVersion": 1_i64, "writeConcernMajorityJournalDefault": true,
             "settings": {
                 "heartbeatIntervalMillis": millis(set.heartbeat_interval),

@@ -221,6 +221,10 @@ impl Member {
             "aggregate" => self.check_given(conn, request)?,
             "replSetStepDown" => return self.replica_step_down(now, request),
             "replSetFreeze" => return self.replica_freeze(now, request),
+            "replSetReconfig" => {
+                let reply = self.replica_reconfigure(now, request)?;
+                return Ok(Reply::from(reply).into());
+            }
             _ => {}
         }
         if let Some(reply) = self.administration(now, conn, request)? {

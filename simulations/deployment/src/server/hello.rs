@@ -183,13 +183,14 @@ impl Member {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return;
         };
+        let config = self.replica.config();
         let address = |i: usize| self.options.addresses[i].to_string();
         let visible = |wanted: fn(&crate::deployment::MemberOptions) -> bool| -> Vec<String> {
-            let members = set.members.iter().enumerate();
+            let members = config.members.iter().enumerate();
             let chosen = members.filter(|(_, m)| !m.hidden && wanted(m));
             chosen.map(|(i, _)| address(i)).collect()
         };
-        let me = &set.members[self.index];
+        let me = &config.members[self.index];
         reply.insert("hosts", visible(|m| !m.arbiter && m.priority > 0));
         let passives = visible(|m| !m.arbiter && m.priority == 0);
         if !passives.is_empty() {
@@ -200,7 +201,7 @@ impl Member {
             reply.insert("arbiters", arbiters);
         }
         reply.insert("setName", set.name.as_str());
-        reply.insert("setVersion", 1);
+        reply.insert("setVersion", config.version);
         reply.insert(primary, leads);
         reply.insert("secondary", !leads && !me.arbiter);
         if let Some(leader) = self.replica.leader() {

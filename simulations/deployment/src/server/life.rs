@@ -12,6 +12,7 @@ impl Member {
     /// Ends the process at once.
     pub(crate) fn kill(&mut self) {
         self.up = false;
+        self.is_frozen = false;
         self.outputs
             .retain(|o| matches!(o, Output::Report(_) | Output::Close(_)));
         for (conn, connection) in &mut self.connections {
@@ -74,6 +75,13 @@ impl Member {
         self.replica.handle_timeout(now);
         self.replica.freeze(now, Duration::ZERO);
         stepped.is_ok()
+    }
+
+    /// Limits the number of client connections; `None` for the number of the options. Connections
+    /// that are open stay.
+    pub(crate) fn limit_connections(&mut self, most: Option<usize>) {
+        let given = self.options.limits.max_connections;
+        self.max_connections = most.map_or(given, |most| most.min(given));
     }
 
     /// Gives the member the identity of a new process.

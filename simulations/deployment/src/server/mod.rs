@@ -30,6 +30,7 @@ mod plan;
 mod read;
 mod read_concern;
 mod read_preference;
+mod reconfigure;
 mod reply;
 mod retry;
 mod router;
@@ -158,6 +159,10 @@ pub(crate) struct Member {
     outputs: VecDeque<Output>,
     /// True if each connection waits for [`Member::next_turn`] before its next request.
     takes_turns: bool,
+    /// The largest number of client connections.
+    max_connections: usize,
+    /// True while the process is frozen. Bytes of clients are buffered only.
+    is_frozen: bool,
     /// The number of bytes in the decoders of all connections.
     buffered: usize,
     next_request_id: i32,
@@ -186,6 +191,7 @@ impl Member {
         let mut unique = [0; 5];
         random.fill(&mut unique);
         let cursors = Cursors::new(options.limits);
+        let max_connections = options.limits.max_connections;
         let mut member = Self {
             index,
             shard: None,
@@ -221,7 +227,9 @@ impl Member {
             expires_at: None,
             routing: Routing::default(),
             outputs: VecDeque::new(),
+            max_connections,
             takes_turns: false,
+            is_frozen: false,
             buffered: 0,
             next_request_id: 0,
             running: None,
@@ -240,7 +248,8 @@ impl Member {
         conn: ConnId,
         arrival: Arrival,
     ) -> bool {
-        if !self.up || self.connections.len() >= self.options.limits.max_connections {
+        let is_full = self.connections.len() >= self.max_connections;
+        if !self.up || (is_full && arrival != Arrival::Internal) {
             return false;
         }
         let Some(is_queued) = self.admission.admit(now, conn) else {
@@ -417,7 +426,7 @@ impl Member {
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
-            Shape::ReplicaSet(set) => set.members.get(self.index),
+            Shape::ReplicaSet(_) => self.replica.config().members.get(self.index),
         }
     }
 

@@ -44,7 +44,7 @@ impl Member {
         let limit = self.message_limit(conn);
         // Whole messages are decoded in place, without a copy into the decoder.
         while let Some(connection) = self.connections.get(&conn)
-            && !connection.is_busy()
+            && !(self.is_frozen || connection.is_busy())
             && connection.decoder.is_empty()
             && bytes.len() >= onionskin_core::unstable::wire::HEADER_BYTES
         {
@@ -66,7 +66,8 @@ impl Member {
         connection.decoder.extend(bytes);
         connection.buffered += bytes.len();
         self.buffered += bytes.len();
-        if connection.is_busy() && connection.buffered > limit + MAX_BUFFERED_BYTES {
+        let waits = self.is_frozen || connection.is_busy();
+        if waits && connection.buffered > limit + MAX_BUFFERED_BYTES {
             return self.close(conn);
         }
         self.advance(now, conn);
@@ -88,9 +89,22 @@ impl Member {
         }
     }
 
+    /// Freezes the process, or lets it go on.
+    pub(crate) const fn set_frozen(&mut self, is_frozen: bool) {
+        self.is_frozen = is_frozen;
+    }
+
+    /// Handles the buffered messages of all connections, after a pause of the process.
+    pub(crate) fn advance_all(&mut self, now: Instant) {
+        let connections: Vec<ConnId> = self.connections.keys().copied().collect();
+        for connection in connections {
+            self.advance(now, connection);
+        }
+    }
+
     /// Handles the buffered messages, until one has to wait.
     pub(super) fn advance(&mut self, now: Instant, conn: ConnId) {
-        loop {
+        while !self.is_frozen {
             let Some(connection) = self.connections.get_mut(&conn) else {
                 return;
             };
@@ -119,7 +133,7 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;
         };
-        if !connection.is_resting || connection.closing {
+        if self.is_frozen || !connection.is_resting || connection.closing {
             return false;
         }
         if connection.pending.is_none() {

@@ -340,9 +340,9 @@ fn privilege(request: &Request) -> Option<Privilege> {
         }
         "currentOp" | "killOp" | "top" | "listShards" | "getShardMap" | "enableSharding"
         | "shardCollection" | "serverStatus" | "hostInfo" | "replSetGetStatus"
-        | "replSetGetConfig" | "replSetStepDown" | "replSetFreeze" | "getParameter"
-        | "setParameter" | "getLog" | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats"
-        | "fsync" => Privilege::Cluster,
+        | "replSetGetConfig" | "replSetReconfig" | "replSetStepDown" | "replSetFreeze"
+        | "getParameter" | "setParameter" | "getLog" | "getCmdLineOpts" | "configureFailPoint"
+        | "connPoolStats" | "fsync" => Privilege::Cluster,
         _ => return None,
     };
     Some(privilege)

@@ -123,6 +123,12 @@ pub(super) const ROWS: &[Row] = &[
     row(&["replSetStepDown", "replSetFreeze"], Kind::Any, &[])
         .admin()
         .lax(),
+    row(
+        &["replSetReconfig"],
+        Kind::Object,
+        &[field("force", Kind::Bool)],
+    )
+    .admin(),
     row(&["replSetGetStatus", "replSetGetConfig"], Kind::Any, &[])
         .admin()
         .lax(),

@@ -1,0 +1,106 @@
+//! Members whose process is frozen for a while, as by the signal SIGSTOP.
+
+use super::{ConnId, Deployment};
+use crate::server::JobDone;
+use onionskin_core::time::{Instant, earliest};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The frozen members.
+#[derive(Debug, Default)]
+pub(super) struct Frozen(BTreeMap<usize, Pause>);
+
+#[derive(Debug)]
+struct Pause {
+    until: Instant,
+    held: Vec<Held>,
+}
+
+/// An input that a frozen member gets when it goes on, after the requests that it has received.
+#[derive(Debug)]
+pub(super) enum Held {
+    Disconnected(ConnId),
+    JobDone(JobDone),
+}
+
+impl Frozen {
+    pub(super) fn contains(&self, member: usize) -> bool {
+        self.0.contains_key(&member)
+    }
+
+    /// Keeps an input if the member is frozen. Otherwise returns it.
+    pub(super) fn hold(&mut self, member: usize, input: Held) -> Option<Held> {
+        match self.0.get_mut(&member) {
+            Some(pause) => {
+                pause.held.push(input);
+                None
+            }
+            None => Some(input),
+        }
+    }
+
+    /// Returns the end of a member's pause, if it is frozen.
+    pub(super) fn until(&self, member: usize) -> Option<Instant> {
+        self.0.get(&member).map(|pause| pause.until)
+    }
+
+    /// Forgets the pause of a member whose process ends.
+    pub(super) fn forget(&mut self, member: usize) {
+        self.0.remove(&member);
+    }
+}
+
+impl Deployment {
+    /// Freezes the process of a member for a while. The system still accepts connections and bytes
+    /// for it, but nothing is answered, and messages of other members are lost. A member that is
+    /// frozen already is frozen for longer, if the new pause ends later. Routers and services
+    /// cannot be frozen.
+    ///
+    /// At the end of the pause the member handles the requests that it has received, also those
+    /// whose clients have gone, and only then the passage of time. So a frozen primary goes on as
+    /// primary, until it notices that the others have elected another one.
+    pub fn freeze(&mut self, now: Instant, member: usize, pause: Duration) {
+        let has_routers = self.members.len() > self.members();
+        let home = self.clients_member(member).filter(|home| home.is_up());
+        let Some(home) = home.filter(|_| !has_routers) else {
+            return;
+        };
+        home.set_frozen(true);
+        let until = now + pause;
+        let held = Vec::new();
+        let pauses = self.frozen.0.entry(member);
+        let pause = pauses.or_insert(Pause { until, held });
+        pause.until = pause.until.max(until);
+    }
+
+    /// Ends the pause of a member that is [frozen](Self::freeze).
+    pub fn thaw(&mut self, now: Instant, member: usize) {
+        let Some(Pause { held, .. }) = self.frozen.0.remove(&member) else {
+            return;
+        };
+        self.members[member].set_frozen(false);
+        self.members[member].advance_all(now);
+        for input in held {
+            match input {
+                Held::Disconnected(connection) => self.forget(connection),
+                Held::JobDone(done) => self.members[member].handle_job_done(now, done),
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Returns the time at which a member has to go on by itself.
+    pub(super) fn deadline_of(&self, member: usize) -> Option<Instant> {
+        match self.frozen.until(member) {
+            Some(until) => Some(until),
+            None => self.members[member].deadline(),
+        }
+    }
+
+    /// Returns the earliest deadline of all members.
+    pub(super) fn deadline_of_members(&self) -> Option<Instant> {
+        let members = 0..self.members.len();
+        members.fold(None, |first, member| {
+            earliest(first, self.deadline_of(member))
+        })
+    }
+}

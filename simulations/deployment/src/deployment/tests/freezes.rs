@@ -1,0 +1,102 @@
+//! Tests of members whose process is frozen for a while.
+
+use super::world::{World, send, set_of, standalone, with_primary};
+use crate::deployment::{DeploymentOptions, MemberState};
+use bson::doc;
+use onionskin_core::address::Address;
+use std::time::Duration;
+
+const PAUSE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_frozen_primary_goes_on_as_primary_until_it_hears_of_another_one() {
+    let (mut world, old, conn) = with_primary();
+    world.deployment.freeze(world.now, old, PAUSE);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" };
+    world.send(conn, &insert);
+    world.run_for(PAUSE - Duration::from_secs(1));
+    assert_eq!(world.reply(conn), None);
+    let new = world.deployment.primary().expect("the others elect one");
+    assert_ne!(new, old);
+    assert_eq!(world.deployment.state(old), Some(MemberState::Primary));
+
+    world.run_for(Duration::from_secs(1));
+    let (_, _, reply) = world.reply(conn).expect("a reply after the pause");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(world.deployment.state(old), Some(MemberState::Secondary));
+    let conn = world.connect(new);
+    let count = send(&mut world, conn, doc! { "count": "c" });
+    assert_eq!(
+        count.get_i32("n").ok(),
+        Some(0),
+        "the insert is rolled back"
+    );
+    assert_eq!(world.deployment.check_members(), Ok(()));
+}
+
+#[test]
+fn a_request_takes_effect_after_the_pause_although_its_client_has_gone() {
+    let (mut world, conn) = standalone();
+    world.deployment.freeze(world.now, 0, PAUSE);
+    let later = world.connect(0);
+    world.send(later, &doc! { "ping": 1, "$db": "d" });
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" };
+    world.send(conn, &insert);
+    world.deployment.handle_disconnected(world.now, conn);
+    world.drain();
+    assert_eq!(world.deployment.connections(), 2);
+
+    world.run_for(PAUSE);
+    assert!(world.reply(later).is_some());
+    assert_eq!(world.reply(conn), None);
+    assert_eq!(world.deployment.connections(), 1);
+    let count = send(&mut world, later, doc! { "count": "c" });
+    assert_eq!(count.get_i32("n").ok(), Some(1));
+}
+
+#[test]
+fn a_pause_is_lengthened_and_ends_with_its_process() {
+    let (mut world, conn) = standalone();
+    let ping = doc! { "ping": 1, "$db": "d" };
+    world.deployment.freeze(world.now, 0, PAUSE);
+    world.deployment.freeze(world.now, 0, 2 * PAUSE);
+    world.deployment.freeze(world.now, 0, Duration::ZERO);
+    world.send(conn, &ping);
+    world.run_for(2 * PAUSE - Duration::from_secs(1));
+    assert_eq!(world.reply(conn), None);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.reply(conn).is_some());
+
+    world.deployment.freeze(world.now, 0, PAUSE);
+    world.deployment.kill(world.now, 0);
+    world.deployment.restart(world.now, 0);
+    let conn = world.connect(0);
+    send(&mut world, conn, ping.clone());
+
+    world.deployment.freeze(world.now, 0, PAUSE);
+    world.deployment.restore(world.now);
+    send(&mut world, conn, ping);
+}
+
+#[test]
+fn a_signal_to_end_wakes_a_member_and_a_step_down_does_not() {
+    let mut world = World::new(set_of(3), 1);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.freeze(world.now, 0, PAUSE);
+    assert!(!world.deployment.step_down(world.now));
+    world.deployment.shut_down(world.now, 0);
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(world.deployment.state(0), Some(MemberState::Down));
+}
+
+#[test]
+fn routers_and_members_that_do_not_exist_are_not_frozen() {
+    let routers = vec![Address::tcp("m0", 27017)];
+    let mut world = World::new(DeploymentOptions::sharded(routers), 1);
+    let conn = world.connect(0);
+    for member in 0..4 {
+        world.deployment.freeze(world.now, member, PAUSE);
+    }
+    send(&mut world, conn, doc! { "ping": 1 });
+}
