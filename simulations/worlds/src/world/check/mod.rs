@@ -3,6 +3,7 @@
 
 mod balancer;
 mod command;
+mod fairness;
 mod history;
 mod interruption;
 mod monitor;
@@ -16,6 +17,7 @@ pub use history::{check_calm, check_data, check_history};
 
 use balancer::BalancerChecker;
 use command::CommandChecker;
+use fairness::FairnessChecker;
 use interruption::InterruptionChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
@@ -29,6 +31,7 @@ use topology::TopologyChecker;
 pub struct EventCheckers {
     last: Instant,
     pool: PoolChecker,
+    fairness: FairnessChecker,
     monitor: MonitorChecker,
     topology: TopologyChecker,
     commands: CommandChecker,
@@ -45,6 +48,7 @@ impl EventCheckers {
         Self {
             last: Instant::ZERO,
             pool: PoolChecker::new(max_pool_size, max_connecting),
+            fairness: FairnessChecker::default(),
             monitor: MonitorChecker::default(),
             topology: TopologyChecker::default(),
             commands: CommandChecker::default(),
@@ -65,6 +69,7 @@ impl EventCheckers {
         }
         self.last = event.at;
         self.pool.observe(event)?;
+        self.fairness.observe(event)?;
         self.monitor.observe(event)?;
         self.topology.observe(event)?;
         self.commands.observe(event)?;

@@ -75,7 +75,7 @@ impl PoolChecker {
         let result = pool
             .observe(at, event)
             .and_then(|()| pool.check_bounds(self.max_size, self.max_connecting));
-        pools.retain(|pool| !(pool.is_closed && pool.connections.is_empty()));
+        pools.retain(|pool| !pool.has_ended());
         result.map_err(|what| format!("pool of {address}: {what}"))
     }
 
@@ -128,6 +128,11 @@ fn is_refused_login(error: &Error) -> bool {
 }
 
 impl Pool {
+    /// True if no event of a closed pool follows.
+    fn has_ended(&self) -> bool {
+        self.is_closed && self.connections.is_empty() && self.asking == 0
+    }
+
     fn observe(&mut self, at: Instant, event: &PoolEvent) -> Result<(), String> {
         match event {
             PoolEvent::Ready { .. } => {

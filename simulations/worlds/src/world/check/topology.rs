@@ -1,6 +1,7 @@
 //! Checks topology events: the opening is first, the closing is last, and each change continues the
-//! previous one.
+//! previous one. At most one server is primary, and none of an earlier election follows.
 
+use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
@@ -14,6 +15,8 @@ pub(super) struct TopologyChecker {
     is_closed: bool,
     description: Option<Arc<TopologyDescription>>,
     servers: BTreeMap<Address, Option<Arc<ServerDescription>>>,
+    /// The latest election of which the client has known the primary.
+    election: Option<ObjectId>,
 }
 
 impl TopologyChecker {
@@ -46,6 +49,7 @@ impl TopologyChecker {
                 {
                     return Err("a topology change does not continue the one before".to_owned());
                 }
+                self.check_primary(new)?;
                 self.description = Some(new.clone());
             }
             SdamEvent::ServerOpening { address, .. } => {
@@ -74,6 +78,23 @@ impl TopologyChecker {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn check_primary(&mut self, new: &TopologyDescription) -> Result<(), String> {
+        let servers = new.servers.iter();
+        let mut primaries =
+            servers.filter(|(_, server)| server.server_type == ServerType::RsPrimary);
+        let Some((address, primary)) = primaries.next() else {
+            return Ok(());
+        };
+        if let Some((other, _)) = primaries.next() {
+            return Err(format!("{address} and {other} are primaries at once"));
+        }
+        if primary.election_id.is_some() && primary.election_id < self.election {
+            return Err(format!("{address} is the primary of an earlier election"));
+        }
+        self.election = primary.election_id.or(self.election);
         Ok(())
     }
 
