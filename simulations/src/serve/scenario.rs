@@ -19,11 +19,11 @@ const USER: (&str, &str) = ("user", "secret");
 impl ServeOptions {
     /// Creates the options of a deployment with the faults of a scenario.
     ///
-    /// The scenario gives the shape, the members, authentication, the election timeout, latencies,
-    /// rates and disasters. What it does not name is not drawn, as it is in a simulated run: there
-    /// are no such faults, and the rest has the defaults of this type. Only the length of the
-    /// safety phase is drawn from the seed, and, with `disasters` and without a `schedule`, the
-    /// disasters. Times count from the start of the deployment.
+    /// The scenario gives the shape, the members, the release, authentication, the election
+    /// timeout, latencies, rates and disasters. What it does not name is not drawn, as it is in a
+    /// simulated run: there are no such faults, and the rest has the defaults of this type. Only
+    /// the length of the safety phase is drawn from the seed, and, with `disasters` and without a
+    /// `schedule`, the disasters. Times count from the start of the deployment.
     ///
     /// The second value has the parts of the scenario without effect, because they describe clients
     /// of a simulated run.
@@ -63,6 +63,12 @@ impl ServeOptions {
         if let Some(timeout) = scenario.election_timeout {
             options.election_timeout = timeout.0;
             options.heartbeat_interval = timeout.0 / 5;
+        }
+        for (member, given) in options.members.iter_mut().zip(&world.member_options) {
+            member.clone_from(given);
+        }
+        if let Some(version) = world.version {
+            options.version = version;
         }
         options.network = NetworkOptions {
             min_latency: world.min_latency,

@@ -30,14 +30,19 @@ scenarios! {
     "failed-resumes"
     "failover"
     "frozen"
+    "frozen-members"
+    "full-servers"
     "lossy"
     "lost-checks"
     "many-clients"
     "mixed"
+    "old-servers"
     "one-way"
+    "overloaded"
     "partition"
     "polling"
     "queue-timeouts"
+    "reconfigured"
     "refused-commits"
     "refused-logins"
     "restarts"
@@ -46,6 +51,7 @@ scenarios! {
     "short-limits"
     "slow-dials"
     "stale-replies"
+    "unequal-members"
 }
 
 /// Returns the names of the scenarios, in alphabetical order, with their descriptions.

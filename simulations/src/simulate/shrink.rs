@@ -93,7 +93,7 @@ fn explicit(seed: u64, scenario: &Scenario) -> Scenario {
     // A drawn freeze can last longer than the run.
     let end = options.safety + options.grace;
     for Scheduled { at, event } in &mut schedule {
-        if let Disaster::Freeze { pause, .. } = event {
+        if let Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } = event {
             pause.0 = pause.0.min(end.saturating_sub(at.0));
         }
     }

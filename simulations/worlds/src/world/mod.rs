@@ -18,6 +18,7 @@ pub mod command_fault;
 pub mod core_world;
 pub mod drawn;
 mod freezes;
+mod member;
 pub mod mishap;
 pub mod network;
 pub mod options;
@@ -33,6 +34,7 @@ pub mod workload;
 
 pub use command_fault::CommandFault;
 pub use core_world::CoreWorld;
+pub use member::WorldMember;
 pub use mishap::{Mishap, Mishaps};
 pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};
 pub use plan::Disaster;

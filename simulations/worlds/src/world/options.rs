@@ -5,7 +5,7 @@ use onionskin_core::{
     options::Compressor,
     random::{Random, Seed},
 };
-use onionskin_deployment::deployment::CompressedReplies;
+use onionskin_deployment::deployment::{CompressedReplies, MemberOptions, ServerVersion};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
@@ -139,6 +139,12 @@ pub struct WorldOptions {
     /// The number of members. Without `sharded` and `load_balanced`, one member is a standalone,
     /// and several are a replica set. Default: 1, 3 or 5.
     pub members: usize,
+    /// The options of the first members of a replica set. The others have the defaults. Default:
+    /// empty, so that all members are equal.
+    pub member_options: Vec<MemberOptions>,
+    /// The release of the servers. Default: `None`, for release 7.0, or with
+    /// [`Workload::Applications`] for 7.0 or 8.0.
+    pub version: Option<ServerVersion>,
     /// True if the members are routers in front of shards. Default: true for one seed in 6.
     pub sharded: bool,
     /// The number of shards behind routers and services. Default: 1 or 2. Some transactions of
@@ -205,6 +211,8 @@ impl WorldOptions {
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
+            member_options: Vec::new(),
+            version: None,
             sharded: shape.chance(1, 6),
             shards: 1 + index(&mut world_seed(seed).split("shards").random(), 2),
             load_balanced: balancer.chance(1, 6),

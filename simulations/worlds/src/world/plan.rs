@@ -4,6 +4,7 @@
 use super::{
     command_fault::CommandFault,
     drawn::drawn,
+    member::WorldMember,
     options::WorldOptions,
     scenario::{Scheduled, Span},
 };
@@ -29,6 +30,18 @@ pub enum Disaster {
     Disconnect(usize),
     /// The primary steps down.
     StepDown,
+    /// The primary gives a member of the replica set other options. Its vote and whether it is an
+    /// arbiter must stay. Without a primary, or if the primary could no longer lead, nothing
+    /// happens.
+    Reconfigure {
+        /// The index of the member, from 0.
+        member: usize,
+        /// The new options.
+        options: WorldMember,
+    },
+    /// Each server accepts only this number of connections, and closes further ones at once.
+    /// Connections that are open stay.
+    LimitConnections(usize),
     /// Messages from one member to another are lost.
     CutMembers {
         /// The index of the sending member, from 0.
@@ -66,6 +79,14 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// The process of a member is frozen for a while. The system still accepts connections and
+    /// bytes for it. Routers and services cannot be frozen.
+    FreezeMember {
+        /// The index of the member, from 0.
+        member: usize,
+        /// The length of the pause.
+        pause: Span,
+    },
     /// The process of a client is frozen for a while. In a run with the async client, all clients
     /// are frozen.
     Freeze {
@@ -82,8 +103,8 @@ pub enum Disaster {
     EndFailures,
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// All cuts are removed, all members run again, also those that were shutting down, commands no
-    /// longer fail, and no more faults are drawn.
+    /// All cuts are removed, all members run again, also those that were shutting down or frozen,
+    /// commands no longer fail, and no more faults are drawn.
     Heal,
 }
 
@@ -113,11 +134,22 @@ impl Disaster {
                 let first = deployment.members();
                 deployment.cut(now, first + from, first + to);
             }
+            Self::FreezeMember { member, pause } => deployment.freeze(now, member, pause.0),
+            Self::LimitConnections(most) => deployment.limit_connections(Some(most)),
+            Self::Reconfigure {
+                member,
+                ref options,
+            } => {
+                // During an election, nobody can do it.
+                let _ = deployment.reconfigure(now, member, options.options());
+            }
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
+                deployment.limit_connections(None);
                 deployment.heal(now);
                 for member in 0..deployment.members() {
+                    deployment.thaw(now, member);
                     deployment.restart(now, member);
                 }
                 for shard in 0..deployment.options().shards {
@@ -151,6 +183,9 @@ impl Disaster {
             | Self::RestartShard(_)
             | Self::StepDownShard(_)
             | Self::CutShards { .. }
+            | Self::FreezeMember { .. }
+            | Self::Reconfigure { .. }
+            | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::FailCommands(_)
             | Self::EndFailures
@@ -200,6 +235,8 @@ impl Disaster {
             | Self::ShutDown(member)
             | Self::Restart(member)
             | Self::Disconnect(member)
+            | Self::FreezeMember { member, .. }
+            | Self::Reconfigure { member, .. }
             | Self::Isolate(member) => needs.members = up_to(member),
             Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
             Self::CutClient { client, member, .. } => {
@@ -216,6 +253,7 @@ impl Disaster {
             Self::StepDown
             | Self::JoinMembers
             | Self::JoinClients
+            | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::EndFailures
             | Self::Heal => {}
@@ -244,6 +282,12 @@ impl fmt::Display for Disaster {
             Self::Restart(member) => write!(f, "member {member} starts again"),
             Self::Disconnect(member) => write!(f, "member {member} loses its connections"),
             Self::StepDown => f.write_str("the primary steps down"),
+            Self::LimitConnections(most) => {
+                write!(f, "each server accepts {most} connections")
+            }
+            Self::Reconfigure { member, options } => {
+                write!(f, "member {member} becomes {options}")
+            }
             Self::CutMembers { from, to } => {
                 write!(f, "messages from member {from} to member {to} are lost")
             }
@@ -269,6 +313,10 @@ impl fmt::Display for Disaster {
                 write!(f, "messages from shard {from} to shard {to} are lost")
             }
             Self::JoinClients => f.write_str("the clients reach all members again"),
+            Self::FreezeMember { member, pause } => {
+                let pause = String::from(*pause);
+                write!(f, "member {member} is frozen for {pause}")
+            }
             Self::Freeze { client, pause } => {
                 let pause = String::from(*pause);
                 write!(f, "client {client} is frozen for {pause}")

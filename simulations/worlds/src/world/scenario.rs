@@ -16,10 +16,12 @@
 
 use super::{
     Report, check_setup,
+    member::WorldMember,
     options::{GRACE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::{Disaster, Needs},
     run_seed,
 };
+use onionskin_deployment::deployment::ServerVersion;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -135,6 +137,9 @@ pub struct Scenario {
     pub shards: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
+    /// The release of the servers, such as `6.0`. It is not drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The number of clients, at least one.
     pub clients: Option<usize>,
     /// The number of concurrent callers of each client, at least one.
@@ -160,6 +165,9 @@ pub struct Scenario {
     pub election_timeout: Option<Span>,
     /// The number of disasters that are drawn. No effect beside a schedule.
     pub disasters: Option<usize>,
+    /// The options of the first members of a replica set. The others are equal. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub member_options: Vec<WorldMember>,
     /// The rates of faults. A rate that a file does not name is zero.
     pub rates: Option<Rates>,
     /// The disasters, in any order. With a schedule none is drawn.
@@ -184,6 +192,12 @@ impl Scenario {
             options = options.applications();
         }
         set(&mut options.members, self.members.as_ref());
+        options.member_options = self
+            .member_options
+            .iter()
+            .map(WorldMember::options)
+            .collect();
+        options.version = self.version.as_deref().and_then(ServerVersion::named);
         set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
@@ -232,6 +246,7 @@ impl Scenario {
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.number_fault()
+            .or_else(|| self.server_fault())
             .or_else(|| self.span_fault())
             .or_else(|| self.option_fault())
             .or_else(|| self.schedule_fault())
@@ -270,6 +285,22 @@ impl Scenario {
                 "schedule" => format!("`{name}` has more than {most} events"),
                 _ => format!("`{name}` must be from {least} to {most}"),
             })
+        })
+    }
+
+    fn server_fault(&self) -> Option<String> {
+        let is_set = matches!(self.shape, Some(WorldShape::ReplicaSet));
+        let (given, members) = (self.member_options.len(), self.members.unwrap_or(1));
+        if given > 0 && (!is_set || members == 1) {
+            return Some("`member-options` need `shape` and `members` of a replica set".to_owned());
+        }
+        if given > members {
+            return Some(format!("`member-options` has {given} members of {members}"));
+        }
+        let version = self.version.as_deref()?;
+        ServerVersion::named(version).is_none().then(|| {
+            let names = ServerVersion::NAMES.join(", ");
+            format!("`version` must be one of {names}")
         })
     }
 
@@ -343,6 +374,16 @@ impl Scenario {
             Disaster::StepDown if has_routers => {
                 Some("routers and services do not step down; a shard does, with `step-down-shard`")
             }
+            Disaster::Reconfigure { .. } if has_routers => {
+                Some("routers and services have no configuration of a replica set")
+            }
+            Disaster::Reconfigure {
+                member,
+                ref options,
+            } => self.idle_change(member, options),
+            Disaster::FreezeMember { .. } if has_routers => {
+                Some("routers and services cannot be frozen")
+            }
             Disaster::CutMembers { .. } if has_routers => {
                 Some("routers and services do not hear each other; cut one off with `isolate`")
             }
@@ -355,6 +396,20 @@ impl Scenario {
                 Some("an event of shards needs `shape` to be sharded or load-balanced")
             }
             _ => None,
+        }
+    }
+
+    fn idle_change(&self, member: usize, new: &WorldMember) -> Option<&'static str> {
+        let equal = WorldMember::default();
+        let old = self.member_options.get(member).unwrap_or(&equal);
+        if self.members == Some(1) {
+            Some("one member is a standalone, which has no configuration of a replica set")
+        } else if (old.votes, old.arbiter) != (new.votes, new.arbiter) {
+            Some("a `reconfigure` cannot change `votes` and `arbiter`")
+        } else if new.hidden && new.options().priority > 0 {
+            Some("a hidden member must have `priority = 0`")
+        } else {
+            None
         }
     }
 
@@ -374,11 +429,11 @@ impl Scenario {
                 let at = String::from(*at);
                 return Some(format!("the event at {at} comes after the safety phase"));
             }
-            if let Disaster::Freeze { pause, .. } = event
+            if let Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } = event
                 && at.0.saturating_add(pause.0)
                     > safety.0 + self.grace.map_or(GRACE, |grace| grace.0)
             {
-                return Some("a `freeze` must end within `safety` and `grace`".to_owned());
+                return Some("a freeze must end within `safety` and `grace`".to_owned());
             }
             if let Some(reason) = self.idle_event(event) {
                 return Some(reason.to_owned());

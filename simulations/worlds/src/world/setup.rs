@@ -34,6 +34,9 @@ const PROXY_PORT: u16 = 1080;
 /// The user and the password of a proxy that requires them.
 const PROXY_USER: (&str, &str) = ("guest", "proxy secret");
 
+/// The wire version of the first release with the command `bulkWrite`, 8.0.
+const BULK_WRITE_WIRE_VERSION: i32 = 25;
+
 /// The port of all members and of the load balancer.
 pub(super) const PORT: u16 = 27017;
 
@@ -60,6 +63,9 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
     if let Shape::ReplicaSet(set) = &mut wanted.shape {
         set.election_timeout = options.election_timeout;
         set.heartbeat_interval = options.election_timeout / 5;
+        for (member, given) in set.members.iter_mut().zip(&options.member_options) {
+            member.clone_from(given);
+        }
     }
     wanted.compression.replies = options.compressed_replies;
     wanted.version = version(options, seed);
@@ -72,6 +78,9 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
 /// Returns the release of the servers. For applications, it is drawn whether they have the command
 /// `bulkWrite`.
 fn version(options: &WorldOptions, seed: &Seed) -> ServerVersion {
+    if let Some(version) = options.version {
+        return version;
+    }
     match has_bulk_write(options, seed) {
         true => ServerVersion::named("8.0").expect("it is known"),
         false => ServerVersion::default(),
@@ -80,6 +89,9 @@ fn version(options: &WorldOptions, seed: &Seed) -> ServerVersion {
 
 /// True if the servers have the command `bulkWrite`.
 pub(super) fn has_bulk_write(options: &WorldOptions, seed: &Seed) -> bool {
+    if let Some(version) = options.version {
+        return version.max_wire >= BULK_WRITE_WIRE_VERSION;
+    }
     let is_drawn = options.workload == Workload::Applications;
     is_drawn && seed.split("version").random().chance(1, 2)
 }

@@ -1,0 +1,74 @@
+//! The options of the members of a replica set, as a scenario names them.
+
+use onionskin_deployment::deployment::MemberOptions;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// The options of a member of a replica set.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct WorldMember {
+    /// The priority in elections. A member with 0 never becomes primary. Default: 1, and 0 for an
+    /// arbiter.
+    pub priority: Option<u32>,
+    /// True if the member votes. Default: true.
+    pub votes: bool,
+    /// True if hello replies do not list the member. Default: false.
+    pub hidden: bool,
+    /// True if the member votes but holds no data. Default: false.
+    pub arbiter: bool,
+    /// The tags, for read preferences. Default: none.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Default for WorldMember {
+    fn default() -> Self {
+        Self {
+            priority: None,
+            votes: true,
+            hidden: false,
+            arbiter: false,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+impl fmt::Display for WorldMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of priority {}", self.options().priority)?;
+        if self.hidden {
+            f.write_str(", hidden")?;
+        }
+        for (key, value) in &self.tags {
+            write!(f, ", {key} {value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl WorldMember {
+    /// Returns the options of a file for those of a member.
+    pub(crate) fn of(options: &MemberOptions) -> Self {
+        Self {
+            priority: Some(options.priority),
+            votes: options.votes,
+            hidden: options.hidden,
+            arbiter: options.arbiter,
+            tags: options.tags.iter().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> MemberOptions {
+        MemberOptions {
+            priority: match self.priority {
+                Some(priority) => priority,
+                None => u32::from(!self.arbiter),
+            },
+            votes: self.votes,
+            hidden: self.hidden,
+            arbiter: self.arbiter,
+            tags: self.tags.clone().into_iter().collect(),
+        }
+    }
+}
