@@ -56,8 +56,9 @@ impl Deployment {
     /// cannot be frozen.
     ///
     /// At the end of the pause the member handles the requests that it has received, also those
-    /// whose clients have gone, and only then the passage of time. So a frozen primary goes on as
-    /// primary, until it notices that the others have elected another one.
+    /// whose clients have gone, and only then the passage of time. So a frozen primary handles
+    /// requests as primary, until it notices that no majority answers it, or that there is another
+    /// one.
     pub fn freeze(&mut self, now: Instant, member: usize, pause: Duration) {
         let has_routers = self.members.len() > self.members();
         let home = self.clients_member(member).filter(|home| home.is_up());
@@ -81,7 +82,10 @@ impl Deployment {
         self.members[member].advance_all(now);
         for input in held {
             match input {
-                Held::Disconnected(connection) => self.forget(connection),
+                Held::Disconnected(connection) => {
+                    while self.members[member].next_turn(now, connection) {}
+                    self.forget(connection);
+                }
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
             }
         }

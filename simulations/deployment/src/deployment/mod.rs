@@ -229,7 +229,8 @@ impl Deployment {
             }
         }
         for member in 0..self.members.len() {
-            if self.members[member].has_quiesced(now) {
+            let is_frozen = self.frozen.contains(member);
+            if !is_frozen && self.members[member].has_quiesced(now) {
                 self.kill(now, member);
             }
         }

@@ -20,7 +20,8 @@ impl Deployment {
     ///
     /// The reason why nothing changes: there is no primary, it is [frozen](Self::freeze) or could
     /// not lead any more, a hidden member has a priority, or the member would get or lose its vote
-    /// or its data. A simulated set has the same voters and arbiters all the time.
+    /// or its data. A simulated set has the same voters and arbiters all the time. Servers before
+    /// release 6.0 order configurations in another way, and are not reconfigured.
     pub fn reconfigure(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@ pub(crate) struct SetConfig {
     /// The term of the primary that last changed the configuration, or was elected with it. A
     /// configuration of a later term is later, whatever its version.
     pub(crate) term: u64,
-    /// The number of changes, from 1. It is the `setVersion` of hello replies.
+    /// The version, from 1. It is the `setVersion` of hello replies.
     pub(crate) version: i32,
     pub(crate) members: Vec<MemberOptions>,
     pub(crate) election_timeout: Duration,
@@ -49,18 +49,19 @@ impl Replica {
         }
         self.config = config;
         self.events.push_back(ReplicaEvent::Changed);
-        if self.is_leader() && !self.options().can_lead() {
+        // Also a candidate, which could win with votes that follow.
+        if !self.options().can_lead() {
             self.resign(now, "the configuration does not let it lead");
         }
     }
 
     /// Changes the members' options as their primary. The other members follow with its next
-    /// messages.
-    pub(crate) fn reconfigure(&mut self, now: Instant, members: Vec<MemberOptions>) {
+    /// messages. The version must be above the present one.
+    pub(crate) fn reconfigure(&mut self, now: Instant, members: Vec<MemberOptions>, version: i32) {
         let config = SetConfig {
             members,
             term: self.term,
-            version: self.config.version.saturating_add(1),
+            version,
             ..SetConfig::clone(&self.config)
         };
         self.take_over(now, Arc::new(config));

@@ -217,3 +217,29 @@ fn a_configuration_of_a_later_term_is_later() {
         assert_eq!(replica.config().version, expected, "{term}, {version}");
     }
 }
+
+/// The votes of a candidate can come with a configuration that does not let it lead.
+#[test]
+fn a_candidate_gives_up_if_its_configuration_does_not_let_it_lead() {
+    let mut replica = member();
+    replica.start_election(Instant::ZERO, false, false);
+    let mut members = vec![MemberOptions::default(); 3];
+    members[0].priority = 0;
+    let present = SetConfig::clone(&config());
+    let new = Arc::new(SetConfig {
+        members,
+        version: 2,
+        ..present
+    });
+    let vote = Message {
+        term: replica.term(),
+        config: new,
+        kind: Kind::Vote {
+            candidacy: replica.term(),
+            dry: false,
+            granted: true,
+        },
+    };
+    replica.handle_message(Instant::ZERO, 1, vote);
+    assert!(!replica.is_leader());
+}

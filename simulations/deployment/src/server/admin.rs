@@ -192,7 +192,7 @@ impl Member {
         })
     }
 
-    fn replica_config(&self) -> Result<Document, Fault> {
+    pub(super) fn replica_config(&self) -> Result<Document, Fault> {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return Err(fault(76, "not running with --replSet"));
         };

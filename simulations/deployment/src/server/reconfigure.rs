@@ -10,11 +10,28 @@ use super::{
     fault::{Fault, fault},
 };
 use crate::deployment::MemberOptions;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 use onionskin_core::time::Instant;
 
 /// The code of `NewReplicaSetConfigurationIncompatible`.
 const INCOMPATIBLE: i32 = 103;
+
+/// The code of `InvalidReplicaSetConfig`.
+const INVALID: i32 = 93;
+
+/// The highest priority of a member.
+const MAX_PRIORITY: u32 = 1000;
+
+/// The fields of a configuration that are the same all the time.
+const FIXED: [&str; 4] = [
+    "_id",
+    "protocolVersion",
+    "writeConcernMajorityJournalDefault",
+    "settings",
+];
+
+/// The fields of a member that are the same all the time.
+const FIXED_OF_MEMBER: [&str; 4] = ["_id", "host", "buildIndexes", "secondaryDelaySecs"];
 
 impl Member {
     /// Gives a member of the set other options. Only the primary does that.
@@ -24,32 +41,64 @@ impl Member {
         member: usize,
         options: MemberOptions,
     ) -> Result<(), String> {
-        let mut members = self.replica.config().members.clone();
+        let config = self.replica.config();
+        let (mut members, version) = (config.members.clone(), config.version);
         let old = members.get_mut(member).ok_or("there is no such member")?;
         *old = options;
-        self.install(now, members)
+        let installed = self.install(now, members, version.saturating_add(1));
+        installed.map_err(|(_, text)| text)
     }
 
-    fn install(&mut self, now: Instant, members: Vec<MemberOptions>) -> Result<(), String> {
-        let old = &self.replica.config().members;
-        let mut pairs = old.iter().zip(&members);
+    /// Installs a configuration. Fails with the code and the text of an error.
+    fn install(
+        &mut self,
+        now: Instant,
+        members: Vec<MemberOptions>,
+        version: i32,
+    ) -> Result<(), (i32, String)> {
+        let config = self.replica.config();
+        let not_here = |text: &str| Err((238, format!("this simulated server {text}")));
+        if self.options.version.release < [6, 0, 0] {
+            return not_here("reconfigures only servers from release 6.0 on");
+        }
+        if config.members.len() != members.len() {
+            return not_here("neither adds nor removes members");
+        }
+        let mut pairs = config.members.iter().zip(&members);
         let is_same = |(old, new): (&MemberOptions, &MemberOptions)| {
             (old.votes, old.arbiter) == (new.votes, new.arbiter)
         };
-        if old.len() != members.len() || !pairs.all(is_same) {
-            return Err("this simulated server changes neither voters nor arbiters".to_owned());
+        if !pairs.all(is_same) {
+            return not_here("changes neither voters nor arbiters");
         }
-        let hidden = |member: &MemberOptions| member.hidden && member.priority > 0;
-        if members.iter().any(hidden) {
-            return Err("priority must be 0 when hidden=true".to_owned());
+        for member in &members {
+            let fault = match member {
+                MemberOptions { priority, .. } if *priority > MAX_PRIORITY => {
+                    "priority field value is out of range"
+                }
+                MemberOptions {
+                    hidden: true,
+                    priority: 1..,
+                    ..
+                } => "priority must be 0 when hidden=true",
+                MemberOptions {
+                    arbiter: true,
+                    priority: 1..,
+                    ..
+                } => "Arbiter priority must be 0.",
+                _ => continue,
+            };
+            return Err((INVALID, fault.to_owned()));
         }
         if !members[self.index].can_lead() {
-            let me = self.index;
-            return Err(format!(
-                "This node, with _id {me} is not electable under the new configuration"
-            ));
+            let (me, host) = (self.index, &self.options.addresses[self.index]);
+            let text = format!(
+                "This node, {host}, with _id MemberId({me}) is not electable under the new \
+                 configuration"
+            );
+            return Err((INCOMPATIBLE, text));
         }
-        self.replica.reconfigure(now, members);
+        self.replica.reconfigure(now, members, version);
         Ok(())
     }
 
@@ -63,63 +112,104 @@ impl Member {
             return Err(fault(76, "not running with --replSet"));
         }
         if !self.replica.is_writable() {
-            let text = "replSetReconfig should only be run on a writable PRIMARY. Current state \
-                        SECONDARY;";
+            let text = "New config is rejected :: caused by :: replSetReconfig should only be run \
+                        on a writable PRIMARY. Current state SECONDARY;";
             return Err(fault(10107, text));
         }
-        let config = request.command.get_document("replSetReconfig");
-        let config = config.map_err(|_| fault(14, "no configuration document was given"))?;
-        let version = integer_field(config, "version");
-        let expected = i64::from(self.replica.config().version);
-        if version.is_none_or(|version| version <= expected) {
-            let text = format!("New config version must be greater than old ({expected})");
+        let new = request.command.get_document("replSetReconfig");
+        let new = new.map_err(|_| fault(14, "no configuration document was given"))?;
+        let old = self.replica_config()?;
+        let old = old.get_document("config").cloned().unwrap_or_default();
+        let version = integer_field(new, "version").and_then(|n| i32::try_from(n).ok());
+        let known = self.replica.config().version;
+        let Some(version) = version.filter(|version| *version > known) else {
+            let of = |config: &Document| config.get("version").cloned().unwrap_or(Bson::Null);
+            let text = format!(
+                "New replica set configuration version and term must be greater than old, but \
+                 {{version: {}}} is not greater than {{version: {}}}",
+                of(new),
+                of(&old)
+            );
             return Err(fault(INCOMPATIBLE, text));
-        }
-        let members = self.named_members(config)?;
-        self.install(now, members)
-            .map_err(|text| fault(INCOMPATIBLE, text))?;
-        Ok(doc! {})
-    }
-
-    /// Returns the options of the members of a configuration, which must be those of this set, in
-    /// their order.
-    fn named_members(&self, config: &Document) -> Result<Vec<MemberOptions>, Fault> {
-        let members = config.get_array("members").map(Vec::as_slice);
-        let members = members.unwrap_or_default().iter();
-        let named = members.enumerate().map(|(index, member)| {
-            let member = member.as_document();
-            let host = self.options.addresses.get(index).map(ToString::to_string);
-            match member.filter(|member| member.get_str("host").ok() == host.as_deref()) {
-                Some(member) => Ok(options(member)),
-                None => {
-                    let text = "this simulated server neither adds nor removes members";
-                    Err(fault(238, text))
-                }
-            }
-        });
-        named.collect()
+        };
+        check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
+        let members = named_members(new, &old)?;
+        let installed = self.install(now, members, version);
+        installed.map_err(|(code, text)| fault(code, text))?;
+        Ok(Document::new())
     }
 }
 
-/// Reads the options of a member from a configuration.
-fn options(member: &Document) -> MemberOptions {
-    let number = |key| match member.get(key) {
-        Some(Bson::Double(number)) => Some(*number),
-        Some(Bson::Int32(number)) => Some(f64::from(*number)),
-        Some(Bson::Int64(number)) => i32::try_from(*number).ok().map(f64::from),
-        _ => None,
+/// Returns the options of the members of a configuration, which must be those of the present one,
+/// in their order.
+fn named_members(new: &Document, old: &Document) -> Result<Vec<MemberOptions>, Fault> {
+    let members = |config: &Document| -> Vec<Document> {
+        let members = config.get_array("members").map(Vec::as_slice);
+        let members = members.unwrap_or_default().iter();
+        members.filter_map(|m| m.as_document().cloned()).collect()
     };
-    let flag = |key| member.get_bool(key).unwrap_or(false);
-    let tags = member.get_document("tags").ok();
-    let tags = tags.into_iter().flatten();
-    MemberOptions {
-        // A priority can be a fraction, and only zero has another meaning than a higher number.
-        priority: number("priority").map_or(1, |n| n.clamp(0.0, 1000.0).ceil() as u32),
-        votes: number("votes") != Some(0.0),
-        hidden: flag("hidden"),
-        arbiter: flag("arbiterOnly"),
-        tags: tags
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect(),
+    let (new, old) = (members(new), members(old));
+    let named = new.iter().enumerate().map(|(place, member)| {
+        let Some(known) = old.get(place) else {
+            let text = "this simulated server neither adds nor removes members";
+            return Err(fault(238, text));
+        };
+        let free = ["priority", "votes", "hidden", "arbiterOnly", "tags"];
+        check_fixed(member, known, &FIXED_OF_MEMBER, &free)?;
+        options(member)
+    });
+    named.collect()
+}
+
+/// Fails for a field that is neither one of those that can change, nor has its present value.
+fn check_fixed(new: &Document, old: &Document, fixed: &[&str], free: &[&str]) -> Result<(), Fault> {
+    for (field, value) in new {
+        let is_same = fixed.contains(&field.as_str()) && old.get(field) == Some(value);
+        if !is_same && !free.contains(&field.as_str()) {
+            let text = format!("this simulated server does not change {field} of a configuration");
+            return Err(fault(238, text));
+        }
     }
+    Ok(())
+}
+
+/// Reads the options of a member from a configuration.
+fn options(member: &Document) -> Result<MemberOptions, Fault> {
+    let wrong = |field: &str| fault(INVALID, format!("{field} field value is out of range"));
+    let number = |field: &str, default: u32, most: u32| match member.get(field) {
+        None => Ok(default),
+        Some(Bson::Double(n)) if *n >= 0.0 && *n <= most.into() && n.fract() == 0.0 => Ok((0
+            ..=most)
+            .find(|whole| f64::from(*whole) >= *n)
+            .unwrap_or(most)),
+        Some(Bson::Double(_)) => Err(wrong(field)),
+        Some(_) => match integer_field(member, field).and_then(|n| u32::try_from(n).ok()) {
+            Some(n) if n <= most => Ok(n),
+            _ => Err(wrong(field)),
+        },
+    };
+    let flag = |field: &str| match member.get(field) {
+        None => Ok(false),
+        Some(Bson::Boolean(flag)) => Ok(*flag),
+        Some(_) => Err(wrong(field)),
+    };
+    let tags = match member.get("tags") {
+        None => Vec::new(),
+        Some(Bson::Document(tags)) => {
+            let pairs = tags.iter().map(|(key, value)| {
+                let value = value.as_str().ok_or_else(|| wrong("tags"))?;
+                Ok((key.clone(), value.to_owned()))
+            });
+            pairs.collect::<Result<_, Fault>>()?
+        }
+        Some(_) => return Err(wrong("tags")),
+    };
+    let arbiter = flag("arbiterOnly")?;
+    Ok(MemberOptions {
+        priority: number("priority", u32::from(!arbiter), MAX_PRIORITY)?,
+        votes: number("votes", 1, 1)? == 1,
+        hidden: flag("hidden")?,
+        arbiter,
+        tags,
+    })
 }

@@ -97,8 +97,12 @@ impl Member {
     /// Handles the buffered messages of all connections, after a pause of the process.
     pub(crate) fn advance_all(&mut self, now: Instant) {
         let connections: Vec<ConnId> = self.connections.keys().copied().collect();
-        for connection in connections {
-            self.advance(now, connection);
+        for id in connections {
+            self.advance(now, id);
+            // A turn that came during the pause had no effect.
+            if self.connections.get(&id).is_some_and(|c| c.is_resting) {
+                self.outputs.push_back(Output::Turn(id));
+            }
         }
     }
 

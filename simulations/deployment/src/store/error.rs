@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 106] = [
+const NAMES: [(i32, &str); 108] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -150,8 +150,10 @@ const NAMES: [(i32, &str); 106] = [
     (86, "IndexKeySpecsConflict"),
     (89, "NetworkTimeout"),
     (91, "ShutdownInProgress"),
+    (93, "InvalidReplicaSetConfig"),
     (95, "NotSecondary"),
     (100, "UnsatisfiableWriteConcern"),
+    (103, "NewReplicaSetConfigurationIncompatible"),
     (112, "WriteConflict"),
     (117, "ConflictingOperationInProgress"),
     (121, "DocumentValidationFailure"),

@@ -100,3 +100,49 @@ fn routers_and_members_that_do_not_exist_are_not_frozen() {
     }
     send(&mut world, conn, doc! { "ping": 1 });
 }
+
+#[test]
+fn requests_that_wait_for_their_turns_take_effect_although_their_client_has_gone() {
+    let (mut world, conn) = standalone();
+    world.deployment.take_turns();
+    world.deployment.freeze(world.now, 0, PAUSE);
+    for id in 0..5 {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": id }], "$db": "d" };
+        world.send(conn, &insert);
+    }
+    world.deployment.handle_disconnected(world.now, conn);
+    world.run_for(PAUSE);
+    let conn = world.connect(0);
+    let count = send(&mut world, conn, doc! { "count": "c" });
+    assert_eq!(count.get_i32("n").ok(), Some(5));
+}
+
+/// A turn that a connection gets during a pause has no effect, and comes again after it.
+#[test]
+fn a_connection_gets_its_turn_after_the_pause() {
+    let (mut world, conn) = standalone();
+    world.deployment.take_turns();
+    let ping = doc! { "ping": 1, "$db": "d" };
+    send(&mut world, conn, ping.clone());
+    world.send(conn, &ping);
+    assert_eq!(world.deployment.poll_turn(), Some(conn));
+    world.deployment.freeze(world.now, 0, PAUSE);
+    assert!(!world.deployment.next_turn(world.now, conn));
+    world.run_for(PAUSE);
+    assert_eq!(world.deployment.poll_turn(), Some(conn));
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert!(world.reply(conn).is_some());
+}
+
+#[test]
+fn a_member_that_shuts_down_does_not_end_while_it_is_frozen() {
+    let mut world = World::new(set_of(3), 1);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.shut_down(world.now, 1);
+    world.deployment.freeze(world.now, 1, PAUSE);
+    world.run_for(PAUSE - Duration::from_secs(1));
+    assert_ne!(world.deployment.state(1), Some(MemberState::Down));
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.deployment.state(1), Some(MemberState::Down));
+}

@@ -45,16 +45,22 @@ fn all_members_follow_a_new_configuration_and_awaited_hellos_are_answered() {
     let reply = send(
         &mut world,
         conn,
-        doc! { "replSetReconfig": new, "$db": "admin" },
+        doc! { "replSetReconfig": &new, "$db": "admin" },
     );
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
     let (_, _, answer) = world.reply(waiting).expect("the hello is answered");
     assert_eq!(answer.get_i32("setVersion").ok(), Some(2));
+    new.insert("version", 10);
+    send(
+        &mut world,
+        conn,
+        doc! { "replSetReconfig": new, "$db": "admin" },
+    );
 
     world.run_for(Duration::from_secs(5));
     for member in 0..3 {
         let hello = hello(&mut world, member);
-        assert_eq!(hello.get_i32("setVersion").ok(), Some(2), "{member}");
+        assert_eq!(hello.get_i32("setVersion").ok(), Some(10), "{member}");
         assert_eq!(
             hello.get_array("hosts").map(Vec::len).ok(),
             Some(2),
@@ -138,14 +144,29 @@ fn configurations_that_are_not_possible_are_refused() {
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{new}: {reply}");
     };
     refused(103, &|new| drop(new.insert("version", 1)));
-    refused(103, &|new| change(new, other, doc! { "votes": 0 }));
-    refused(103, &|new| change(new, other, doc! { "arbiterOnly": true }));
-    refused(103, &|new| change(new, other, doc! { "hidden": true }));
+    refused(238, &|new| change(new, other, doc! { "votes": 0 }));
+    refused(238, &|new| change(new, other, doc! { "arbiterOnly": true }));
+    refused(93, &|new| change(new, other, doc! { "hidden": true }));
+    refused(93, &|new| change(new, other, doc! { "priority": "high" }));
+    refused(93, &|new| change(new, other, doc! { "priority": 1001 }));
+    refused(93, &|new| change(new, other, doc! { "priority": 0.5 }));
+    refused(93, &|new| change(new, other, doc! { "hidden": 1 }));
+    refused(93, &|new| change(new, other, doc! { "tags": { "dc": 1 } }));
+    refused(93, &|new| change(new, other, doc! { "votes": 2 }));
+    refused(238, &|new| change(new, other, doc! { "_id": 7 }));
+    refused(238, &|new| {
+        change(new, other, doc! { "secondaryDelaySecs": 60_i64 })
+    });
+    refused(238, &|new| drop(new.insert("_id", "other")));
+    refused(238, &|new| {
+        drop(new.insert("settings", doc! { "chainingAllowed": false }))
+    });
+    refused(103, &|new| drop(new.insert("version", 1_i64 << 40)));
     refused(103, &|new| change(new, primary, doc! { "priority": 0 }));
     refused(238, &|new| {
         change(new, other, doc! { "host": "elsewhere:27017" })
     });
-    refused(103, &|new| {
+    refused(238, &|new| {
         let members = new.get_array_mut("members").expect("members");
         members.truncate(2);
     });

@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["replSetReconfig"],
         Kind::Object,
-        &[field("force", Kind::Bool)],
+        &[field("force", Kind::Bool).refused()],
     )
     .admin(),
     row(&["replSetGetStatus", "replSetGetConfig"], Kind::Any, &[])
