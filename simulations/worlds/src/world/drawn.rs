@@ -2,13 +2,11 @@
 
 use super::{
     command_fault::CommandFault,
-    member::WorldMember,
     options::{WorldOptions, index, world_seed},
     plan::Disaster,
     scenario::{Scheduled, Span},
 };
 use onionskin_core::random::Random;
-use onionskin_deployment::deployment::MemberOptions;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Returns the schedule of a run that is drawn from its seed.
@@ -76,7 +74,7 @@ fn drawn_of_shards(options: &WorldOptions, random: &mut Random) -> Vec<(Duration
 }
 
 /// The number of kinds of disasters that [`drawn`] knows.
-const KINDS: u64 = 12;
+const KINDS: u64 = 11;
 
 /// Draws the kinds of disasters that a run can have: about three quarters of all, at least one. A
 /// run without some kinds has longer phases of the others.
@@ -121,32 +119,6 @@ fn drawn_freeze(options: &WorldOptions, member: usize, random: &mut Random) -> D
     match options.has_routers() {
         true => Disaster::Disconnect(member),
         false => Disaster::FreezeMember { member, pause },
-    }
-}
-
-/// Draws other options of a member, which can hide it. A router and a standalone have none, and
-/// lose their connections.
-fn drawn_change(options: &WorldOptions, member: usize, random: &mut Random) -> Disaster {
-    if options.has_routers() || options.members == 1 {
-        return Disaster::Disconnect(member);
-    }
-    let old = options.member_options.get(member).cloned();
-    let old = old.unwrap_or_default();
-    let priority = u32::try_from(random.below(3)).unwrap_or(0);
-    let priority = if old.can_lead() || old.priority > 0 {
-        priority
-    } else {
-        0
-    };
-    let hidden = priority == 0 && random.chance(1, 2);
-    let new = WorldMember::of(&MemberOptions {
-        priority,
-        hidden,
-        ..old
-    });
-    Disaster::Reconfigure {
-        member,
-        options: new,
     }
 }
 
@@ -214,10 +186,6 @@ pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Schedule
                 plan.push((later, Disaster::EndFailures));
             }
             10 => plan.push((at, drawn_freeze(options, member, random))),
-            11 => {
-                plan.push((at, drawn_change(options, member, random)));
-                plan.push((later, drawn_change(options, member, random)));
-            }
             _ => plan.extend(rolling_restart(at, options.members)),
         }
     }
@@ -278,6 +246,6 @@ mod tests {
             }
         }
         // Only a schedule heals before the end.
-        assert_eq!(kinds.len(), 21, "{kinds:?}");
+        assert_eq!(kinds.len(), 20, "{kinds:?}");
     }
 }

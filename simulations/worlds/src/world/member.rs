@@ -4,6 +4,9 @@ use onionskin_deployment::deployment::MemberOptions;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
+/// The highest priority of a member.
+const MAX_PRIORITY: u32 = 1000;
+
 /// The options of a member of a replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -48,14 +51,17 @@ impl fmt::Display for WorldMember {
 }
 
 impl WorldMember {
-    /// Returns the options of a file for those of a member.
-    pub(crate) fn of(options: &MemberOptions) -> Self {
-        Self {
-            priority: Some(options.priority),
-            votes: options.votes,
-            hidden: options.hidden,
-            arbiter: options.arbiter,
-            tags: options.tags.iter().cloned().collect(),
+    /// Returns the reason why no server has these options, if there is one.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let priority = self.options().priority;
+        if self.hidden && priority > 0 {
+            Some("a hidden member must have `priority = 0`")
+        } else if self.arbiter && priority > 0 {
+            Some("an arbiter must have `priority = 0`")
+        } else if priority > MAX_PRIORITY {
+            Some("a `priority` must be from 0 to 1000")
+        } else {
+            None
         }
     }
 

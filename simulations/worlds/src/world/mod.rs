@@ -28,6 +28,7 @@ pub mod report;
 pub mod runtime;
 pub mod scenario;
 mod setup;
+mod span;
 pub mod trace;
 mod watch;
 pub mod workload;

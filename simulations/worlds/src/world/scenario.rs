@@ -14,6 +14,7 @@
 //! assert!(report.failure.is_none(), "{report}");
 //! ```
 
+pub use super::span::Span;
 use super::{
     Report, check_setup,
     member::WorldMember,
@@ -24,15 +25,6 @@ use super::{
 use onionskin_deployment::deployment::ServerVersion;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// The units of a [`Span`], the smallest first, in nanoseconds.
-const UNITS: [(&str, u128); 5] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("min", 60_000_000_000),
-];
 
 /// The highest numbers in a scenario. A run with more would take hours and gigabytes.
 const MAX_MEMBERS: usize = 50;
@@ -53,48 +45,6 @@ const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
 /// The steps for each second of a run and for each member, link and caller, above which the run
 /// fails.
 const STEPS: u64 = 500;
-
-/// A length of time. In a file it is a number with a unit: `ns`, `us`, `ms`, `s` or `min`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Span(pub Duration);
-
-impl TryFrom<String> for Span {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let end = text.find(|c: char| !c.is_ascii_digit());
-        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-        let unit = UNITS.iter().find(|(name, _)| *name == unit.trim_start());
-        let span = number
-            .parse()
-            .ok()
-            .zip(unit)
-            .and_then(|(number, (_, unit))| {
-                let nanos = u128::checked_mul(number, *unit)?;
-                u64::try_from(nanos).ok().map(Duration::from_nanos)
-            });
-        span.map(Self).ok_or_else(|| {
-            format!(
-                "`{text}` is no length of time, or is too long: write a number and ns, us, ms, s \
-                 or min"
-            )
-        })
-    }
-}
-
-impl From<Span> for String {
-    fn from(Span(span): Span) -> Self {
-        let nanos = span.as_nanos();
-        if nanos == 0 {
-            return "0s".to_owned();
-        }
-        let mut units = UNITS.iter().rev();
-        let unit = units.find(|(_, unit)| nanos.is_multiple_of(*unit));
-        let (name, unit) = unit.copied().unwrap_or(UNITS[0]);
-        format!("{}{name}", nanos / unit)
-    }
-}
 
 /// The shape of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -297,6 +247,9 @@ impl Scenario {
         if given > members {
             return Some(format!("`member-options` has {given} members of {members}"));
         }
+        if let Some(fault) = self.member_options.iter().find_map(WorldMember::fault) {
+            return Some(fault.to_owned());
+        }
         let version = self.version.as_deref()?;
         ServerVersion::named(version).is_none().then(|| {
             let names = ServerVersion::NAMES.join(", ");
@@ -381,6 +334,9 @@ impl Scenario {
                 member,
                 ref options,
             } => self.idle_change(member, options),
+            Disaster::FreezeMember { .. } if self.shape.is_none() => {
+                Some("a `freeze-member` needs `shape`, because routers cannot be frozen")
+            }
             Disaster::FreezeMember { .. } if has_routers => {
                 Some("routers and services cannot be frozen")
             }
@@ -402,15 +358,21 @@ impl Scenario {
     fn idle_change(&self, member: usize, new: &WorldMember) -> Option<&'static str> {
         let equal = WorldMember::default();
         let old = self.member_options.get(member).unwrap_or(&equal);
-        if self.members == Some(1) {
-            Some("one member is a standalone, which has no configuration of a replica set")
+        if self.shape != Some(WorldShape::ReplicaSet) || self.members.is_none_or(|n| n < 2) {
+            Some("a `reconfigure` needs `shape` and `members` of a replica set")
+        } else if self.old_version() {
+            Some("servers before release 6.0 are not reconfigured")
         } else if (old.votes, old.arbiter) != (new.votes, new.arbiter) {
             Some("a `reconfigure` cannot change `votes` and `arbiter`")
-        } else if new.hidden && new.options().priority > 0 {
-            Some("a hidden member must have `priority = 0`")
         } else {
-            None
+            new.fault()
         }
+    }
+
+    /// True for servers that order configurations in another way than the simulated ones.
+    fn old_version(&self) -> bool {
+        let version = self.version.as_deref().and_then(ServerVersion::named);
+        version.is_some_and(|version| version.release < [6, 0, 0])
     }
 
     fn schedule_fault(&self) -> Option<String> {
