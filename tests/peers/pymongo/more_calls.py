@@ -130,6 +130,10 @@ def finds_and_changes(things):
             ),
         ),
         (
+            "delete_one with a journal",
+            lambda: things.with_options(write_concern=WriteConcern(j=True)).delete_one(NONE),
+        ),
+        (
             "find_one_and_delete with a concern",
             lambda: things.with_options(write_concern=WriteConcern(1)).find_one_and_delete(NONE),
         ),
@@ -139,6 +143,25 @@ def finds_and_changes(things):
 def reads(db, things):
     snapshot = things.with_options(read_concern=ReadConcern("local"))
     return [
+        (
+            "find with a whole collation",
+            lambda: list(
+                things.find(
+                    NONE,
+                    collation=Collation(
+                        locale="en",
+                        caseLevel=True,
+                        caseFirst="upper",
+                        strength=3,
+                        numericOrdering=True,
+                        alternate="shifted",
+                        maxVariable="punct",
+                        normalization=True,
+                        backwards=False,
+                    ),
+                )
+            ),
+        ),
         ("find with partial results", lambda: list(things.find({}, allow_partial_results=True))),
         ("find a negative number", lambda: list(things.find({}, limit=-2))),
         ("find with an exact batch", lambda: list(things.find({}, limit=2, batch_size=2))),
@@ -342,6 +365,17 @@ def names(client, db):
             ),
         ),
         ("a time series", create("series", timeseries=series, expireAfterSeconds=60)),
+        (
+            "a time series with buckets",
+            create(
+                "buckets",
+                timeseries={
+                    "timeField": "t",
+                    "bucketMaxSpanSeconds": 60,
+                    "bucketRoundingSeconds": 60,
+                },
+            ),
+        ),
         ("a view", create("view", viewOn="things", pipeline=[{"$match": NONE}])),
         ("images of changes", create("images", changeStreamPreAndPostImages={"enabled": True})),
         (

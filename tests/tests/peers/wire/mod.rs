@@ -28,61 +28,85 @@ use std::{
 /// The time limit of PyMongo's calls.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The differences that are expected, each with its reason: `COMMAND.FIELD` for a field that has
-/// another value, and `CALL.*` for a call that sends other commands.
-const DIFFERENCES: &[(&str, &str)] = &[
+/// The differences that are expected: the scenes, what differs, and the reason. `COMMAND.FIELD` is
+/// a field that has another value, and `CALL.*` a call that sends other commands.
+const DIFFERENCES: &[(&str, &str, &str)] = &[
     (
+        "calls",
         "aggregate.collation",
         "PyMongo sends no collation of a change stream",
     ),
     (
+        "options",
         "bulkWrite.$clusterTime",
         "PyMongo sends no cluster time with an unacknowledged bulk write",
     ),
     (
+        "calls",
         "count.$readPreference",
         "on a direct connection PyMongo replaces also a mode that is not primary (SEL-24)",
     ),
-    ("create_collection with options.*", PROBE),
-    ("create_collection.*", PROBE),
-    ("create.size", "PyMongo makes a double of the size"),
+    ("calls", "create_collection with options.*", PROBE),
+    ("calls", "create_collection.*", PROBE),
     (
+        "options",
+        "create.size",
+        "PyMongo makes a double of the size",
+    ),
+    (
+        "options",
         "delete.bypassDocumentValidation",
         "a delete validates no document",
     ),
     (
+        "options",
         "distinct.$readPreference",
         "PyMongo sends none in a transaction",
     ),
     (
+        "calls options declared",
         "distinct.query",
         "the filter of a call in Rust is not optional",
     ),
     (
+        "calls options",
         "dropDatabase.$readPreference",
         "here only reads have a read preference",
     ),
     (
+        "calls",
         "dropDatabase.comment",
         "PyMongo sends null for a comment that is not there",
     ),
     (
+        "calls declared",
         "find.$readPreference",
         "PyMongo replaces also other modes than primary, and sends none in a transaction",
     ),
     (
+        "options",
         "find.batchSize",
         "with a negative limit, the only batch has room for all documents here",
     ),
-    ("findAndModify.new", DEFAULT),
-    ("findAndModify.upsert", DEFAULT),
-    ("getMore.$readPreference", CURSOR),
     (
+        "calls options routed declared",
+        "findAndModify.new",
+        DEFAULT,
+    ),
+    ("calls options", "findAndModify.upsert", DEFAULT),
+    ("calls options declared", "getMore.$readPreference", CURSOR),
+    (
+        "calls options",
         "insert.txnNumber",
         "PyMongo retries no command of a bulk write with updates or deletes of many",
     ),
-    ("killCursors.$readPreference", CURSOR),
     (
+        "calls options declared",
+        "killCursors.$readPreference",
+        CURSOR,
+    ),
+    (
+        "calls options declared",
         "killCursors.maxTimeMS",
         "here a cursor is closed with a time limit",
     ),
@@ -160,7 +184,14 @@ fn steady(name: &str, field: &str, value: &Bson) -> Bson {
             Bson::Int64(50_000..=60_000) => Bson::from("the rest of a minute"),
             other => other,
         },
-        (_, "writeConcern") => uniform(value, true),
+        (_, "writeConcern") => match uniform(value, false) {
+            // The order of its fields is free.
+            Bson::Document(fields) => {
+                let sorted: BTreeMap<_, _> = fields.into_iter().collect();
+                Bson::Document(sorted.into_iter().collect())
+            }
+            other => other,
+        },
         (_, "readConcern") => without(value, &["afterClusterTime", "atClusterTime"]),
         ("aggregate", "pipeline") => match value {
             Bson::Array(stages) => stages.iter().map(without_token).collect(),
@@ -257,13 +288,15 @@ fn pymongo_sends_the_same_commands() {
             let made = runtime.block_on(scene.make(uri));
             made.unwrap_or_else(|error| panic!("{scene:?}: {error}"));
         });
-        compared += compare_calls(&ours, &theirs, &mut differences);
+        compared += compare_calls(scene.name(), &ours, &theirs, &mut differences);
     }
-    let listed: BTreeSet<&str> = DIFFERENCES.iter().map(|(field, _)| *field).collect();
-    let found: BTreeSet<&str> = differences.keys().map(String::as_str).collect();
-    for (field, reason) in DIFFERENCES {
-        println!("  differs: {field}, because {reason}");
-    }
+    let listed = DIFFERENCES.iter().flat_map(|(scenes, field, reason)| {
+        println!("  differs: {field} in {scenes}, because {reason}");
+        let scenes = scenes.split(' ');
+        scenes.map(move |scene| format!("{scene}: {field}"))
+    });
+    let listed: BTreeSet<String> = listed.collect();
+    let found: BTreeSet<String> = differences.keys().cloned().collect();
     println!(
         "SUITE: commands on the wire: {compared} compared, {} differences",
         found.len()
@@ -275,12 +308,13 @@ fn pymongo_sends_the_same_commands() {
     assert!(unknown.is_empty(), "{unknown:#?}");
     assert_eq!(
         listed.difference(&found).collect::<Vec<_>>(),
-        Vec::<&&str>::new()
+        Vec::<&String>::new()
     );
 }
 
 /// Compares the commands of calls, and adds the differences. Returns the number of commands.
 fn compare_calls(
+    scene: &str,
     ours: &[Call],
     theirs: &[Call],
     differences: &mut BTreeMap<String, Vec<String>>,
@@ -291,7 +325,10 @@ fn compare_calls(
     };
     assert_eq!(names(ours), names(theirs));
     let mut compared = 0;
-    let mut add = |field: String, found: String| differences.entry(field).or_default().push(found);
+    let mut add = |field: String, found: String| {
+        let key = format!("{scene}: {field}");
+        differences.entry(key).or_default().push(found);
+    };
     for (ours, theirs) in ours.iter().zip(theirs) {
         let (a, b) = (&ours.commands, &theirs.commands);
         let kinds = |all: &[Document]| {

@@ -11,11 +11,12 @@ use onionskin_tokio::{
     Client, Collection, Database, IndexModel, SearchIndexModel,
     error::Result,
     options::{
-        Acknowledgment, ChangeStreamPreAndPostImages, ClusteredIndex, CollectionOptions,
-        CommitQuorum, CursorType, DeleteOneModel, FullDocumentType, Hint, IndexOptionDefaults,
-        IndexOptions, IndexVersion, ReadConcern, ReturnDocument, SearchIndexType,
-        Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity, TimeseriesOptions,
-        TransactionOptions, WriteConcern,
+        Acknowledgment, ChangeStreamPreAndPostImages, ClusteredIndex, Collation,
+        CollationAlternate, CollationCaseFirst, CollationMaxVariable, CollationStrength,
+        CollectionOptions, CommitQuorum, CursorType, DeleteOneModel, FullDocumentType, Hint,
+        IndexOptionDefaults, IndexOptions, IndexVersion, ReadConcern, ReturnDocument,
+        SearchIndexType, Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity,
+        TimeseriesOptions, TransactionOptions, WriteConcern,
     },
 };
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub(super) async fn make(client: &Client) -> Result<()> {
     writes(client, &things).await?;
     finds_and_changes(client, &things).await?;
     reads(client, &db, &things).await?;
+    lists(client, &db).await?;
     bulk::bulk_writes(client, &things).await?;
     bulk::unacknowledged(client, &db).await?;
     indexes(client, &things).await?;
@@ -99,9 +101,11 @@ async fn writes(client: &Client, things: &Things) -> Result<()> {
 
 async fn finds_and_changes(client: &Client, things: &Things) -> Result<()> {
     let one = CollectionOptions::builder().write_concern(WriteConcern::nodes(1));
-    let one: Things = client
-        .database("app")
-        .collection_with_options("things", one.build());
+    let db = client.database("app");
+    let one: Things = db.collection_with_options("things", one.build());
+    let durable = WriteConcern::builder().journal(true).build();
+    let durable = CollectionOptions::builder().write_concern(durable);
+    let durable: Things = db.collection_with_options("things", durable.build());
     calls! { client,
         "find_one_and_update with more options": things
             .find_one_and_update(none(), items())
@@ -132,6 +136,7 @@ async fn finds_and_changes(client: &Client, things: &Things) -> Result<()> {
             .collation(collation())
             .max_time(LIMIT)
             .await?;
+        "delete_one with a journal": durable.delete_one(none()).await?;
         "find_one_and_delete with a concern": one.find_one_and_delete(none()).await?;
     }
     Ok(())
@@ -140,8 +145,20 @@ async fn finds_and_changes(client: &Client, things: &Things) -> Result<()> {
 async fn reads(client: &Client, db: &Database, things: &Things) -> Result<()> {
     let local = CollectionOptions::builder().read_concern(ReadConcern::local());
     let local: Things = db.collection_with_options("things", local.build());
+    let whole = Collation::builder()
+        .locale("en")
+        .case_level(true)
+        .case_first(CollationCaseFirst::Upper)
+        .strength(CollationStrength::Tertiary)
+        .numeric_ordering(true)
+        .alternate(CollationAlternate::Shifted)
+        .max_variable(CollationMaxVariable::Punct)
+        .normalization(true)
+        .backwards(false)
+        .build();
     let merge = doc! { "$merge": { "into": "others" } };
     calls! { client,
+        "find with a whole collation": all(things.find(none()).collation(whole)).await?;
         "find with partial results": all(things.find(doc! {}).allow_partial_results(true)).await?;
         "find a negative number": all(things.find(doc! {}).limit(-2)).await?;
         "find with an exact batch": all(things.find(doc! {}).limit(2).batch_size(2)).await?;
@@ -182,6 +199,12 @@ async fn reads(client: &Client, db: &Database, things: &Things) -> Result<()> {
                 .max_time(LIMIT)
         )
         .await?;
+    }
+    Ok(())
+}
+
+async fn lists(client: &Client, db: &Database) -> Result<()> {
+    calls! { client,
         "run_cursor_command": all(
             db.run_cursor_command(doc! { "find": "things", "batchSize": 1 }).comment(comment())
         )
@@ -277,6 +300,8 @@ async fn names(client: &Client, db: &Database) -> Result<()> {
     let series = series
         .meta_field("m".to_owned())
         .granularity(TimeseriesGranularity::Minutes);
+    let buckets = TimeseriesOptions::builder().time_field("t");
+    let buckets = buckets.bucket_max_span(MINUTE).bucket_rounding(MINUTE);
     let images = ChangeStreamPreAndPostImages::builder()
         .enabled(true)
         .build();
@@ -297,6 +322,10 @@ async fn names(client: &Client, db: &Database) -> Result<()> {
             .create_collection("series")
             .timeseries(series.build())
             .expire_after_seconds(MINUTE)
+            .await?;
+        "a time series with buckets": db
+            .create_collection("buckets")
+            .timeseries(buckets.build())
             .await?;
         "a view": db
             .create_collection("view")
