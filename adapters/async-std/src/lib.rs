@@ -16,6 +16,7 @@
 //!
 //! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod runtime;

@@ -21,6 +21,7 @@
 //!
 //! Only Unix systems are supported.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(not(unix))]

@@ -254,6 +254,20 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// The type of the collection must implement `Deserialize`. Without it the compiler says so:
+    ///
+    /// ```compile_fail,E0277
+    /// # use onionskin::{Collection, Error, Runtime, bson::doc};
+    /// struct Person {
+    ///     name: String,
+    /// }
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Person>) -> Result<(), Error> {
+    /// let ada = people.find_one(doc! { "name": "Ada" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, R, T>
     where
         T: DeserializeOwned,
@@ -270,6 +284,24 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// while let Some(person) = cursor.next().await {
     ///     println!("{}", person?);
     /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The type of the collection can borrow from the cursor, and
+    /// [`deserialize_current`](crate::Cursor::deserialize_current) then returns the documents. For
+    /// `next`, `into_vec` and streams it must implement `Deserialize` without a borrow. Otherwise
+    /// the compiler says so there:
+    ///
+    /// ```compile_fail,E0599
+    /// # use onionskin::{Collection, Error, Runtime, bson::doc};
+    /// struct Person {
+    ///     name: String,
+    /// }
+    ///
+    /// # async fn example<R: Runtime>(people: Collection<R, Person>) -> Result<(), Error> {
+    /// let mut cursor = people.find(doc! { "active": true }).await?;
+    /// let first = cursor.next().await;
     /// # Ok(())
     /// # }
     /// ```

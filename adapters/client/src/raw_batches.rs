@@ -249,6 +249,12 @@ pub struct SessionRawBatchCursorStream<'a, R: Runtime> {
     _session: &'a mut ClientSession<R>,
 }
 
+impl<R: Runtime> fmt::Debug for SessionRawBatchCursorStream<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cursor.fmt(f)
+    }
+}
+
 impl<R: Runtime> SessionRawBatchCursorStream<'_, R> {
     /// Returns the next batch; `None` at the end.
     ///

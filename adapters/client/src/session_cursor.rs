@@ -301,6 +301,12 @@ pub struct SessionCursorStream<'a, R: Runtime, T> {
     _session: &'a mut ClientSession<R>,
 }
 
+impl<R: Runtime, T> fmt::Debug for SessionCursorStream<'_, R, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cursor.fmt(f)
+    }
+}
+
 impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursorStream<'_, R, T> {
     /// Returns the next document; `None` at the end.
     ///

@@ -108,6 +108,16 @@ impl RawBatch {
     /// server had no document to send.
     ///
     /// Fails if the reply has no such array, which is checked when the batch arrives.
+    ///
+    /// ```
+    /// use onionskin_core::{error::Error, operation::RawBatch};
+    ///
+    /// fn sizes(batch: &RawBatch) -> Result<Vec<usize>, Error> {
+    ///     let documents = batch.doc_slices()?.into_iter();
+    ///     let documents = documents.filter_map(|document| document.ok()?.as_document());
+    ///     Ok(documents.map(|document| document.as_bytes().len()).collect())
+    /// }
+    /// ```
     pub fn doc_slices(&self) -> Result<&RawArray, Error> {
         let cursor = self.as_raw_document().get_document("cursor");
         let batch = cursor.and_then(|cursor| {
@@ -118,6 +128,17 @@ impl RawBatch {
     }
 
     /// Returns the whole reply, with the facts about the cursor.
+    ///
+    /// ```
+    /// use bson::RawDocument;
+    /// use onionskin_core::operation::RawBatch;
+    ///
+    /// // The number is 0 after the last batch.
+    /// fn id(batch: &RawBatch) -> Option<i64> {
+    ///     let cursor: &RawDocument = batch.as_raw_document().get_document("cursor").ok()?;
+    ///     cursor.get_i64("id").ok()
+    /// }
+    /// ```
     #[must_use]
     pub fn as_raw_document(&self) -> &RawDocument {
         self.0.document()

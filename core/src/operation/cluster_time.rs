@@ -120,6 +120,15 @@ impl ClusterTime {
     /// Reads the `$clusterTime` document of a reply: the fields `clusterTime` and `signature`.
     /// `None` if the document has no time, if its signature is malformed, or if the document is
     /// larger than [`MAX_CLUSTER_TIME_BYTES`].
+    ///
+    /// ```
+    /// use bson::{Timestamp, rawdoc};
+    /// use onionskin_core::operation::ClusterTime;
+    ///
+    /// let time = Timestamp { time: 1_767_268_800, increment: 1 };
+    /// assert!(ClusterTime::from_document(&rawdoc! { "clusterTime": time }).is_some());
+    /// assert!(ClusterTime::from_document(&rawdoc! { "clusterTime": "noon" }).is_none());
+    /// ```
     #[must_use]
     pub fn from_document(document: &RawDocument) -> Option<Self> {
         let time = read(document)?;
@@ -157,6 +166,15 @@ impl ClusterTime {
     }
 
     /// Returns the document that commands send as `$clusterTime`.
+    ///
+    /// ```
+    /// use bson::{Timestamp, rawdoc};
+    /// use onionskin_core::operation::ClusterTime;
+    ///
+    /// let document = rawdoc! { "clusterTime": Timestamp { time: 1, increment: 2 } };
+    /// let time = ClusterTime::from_document(&document).expect("a time");
+    /// assert_eq!(time.document(), &*document);
+    /// ```
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         &self.document
@@ -174,6 +192,18 @@ impl ClusterTime {
     }
 
     /// True if this time is later than `other`, or if `other` is `None`.
+    ///
+    /// ```
+    /// use bson::{Timestamp, rawdoc};
+    /// use onionskin_core::operation::ClusterTime;
+    ///
+    /// let of = |increment| {
+    ///     let time = Timestamp { time: 1, increment };
+    ///     ClusterTime::from_document(&rawdoc! { "clusterTime": time }).expect("a time")
+    /// };
+    /// assert!(of(2).is_after(Some(&of(1))));
+    /// assert!(!of(1).is_after(Some(&of(1))));
+    /// ```
     #[must_use]
     pub fn is_after(&self, other: Option<&Self>) -> bool {
         other.is_none_or(|other| self.time > other.time)
