@@ -5,7 +5,7 @@ use onionskin_core::time::Instant;
 
 impl Deployment {
     /// Limits the number of client connections of each member, which closes further ones at once;
-    /// `None` for [`Limits::max_connections`]. Connections that are open stay.
+    /// `None` for that of the options. Connections that are open stay.
     pub fn limit_connections(&mut self, most: Option<usize>) {
         let clients = self.members();
         for member in &mut self.members[..clients] {
