@@ -69,11 +69,12 @@ pub fn shrink(
 fn explicit(seed: u64, scenario: &Scenario) -> Scenario {
     let options = scenario.options(seed);
     let mut explicit = scenario.clone();
+    explicit.shape = Some(match (options.load_balanced, options.sharded) {
+        (true, _) => WorldShape::LoadBalanced,
+        (_, true) => WorldShape::Sharded,
+        _ => WorldShape::ReplicaSet,
+    });
     if options.has_routers() {
-        explicit.shape = Some(match options.load_balanced {
-            true => WorldShape::LoadBalanced,
-            false => WorldShape::Sharded,
-        });
         explicit.shards = Some(options.shards);
     }
     explicit.members = Some(options.members);
