@@ -3,7 +3,10 @@
 use super::{ConnId, Deployment};
 use crate::server::JobDone;
 use onionskin_core::time::{Instant, earliest};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 /// The frozen members.
 #[derive(Debug, Default)]
@@ -12,7 +15,7 @@ pub(super) struct Frozen(BTreeMap<usize, Pause>);
 #[derive(Debug)]
 struct Pause {
     until: Instant,
-    held: Vec<Held>,
+    held: VecDeque<Held>,
 }
 
 /// An input that a frozen member gets when it goes on, after the requests that it has received.
@@ -31,11 +34,16 @@ impl Frozen {
     pub(super) fn hold(&mut self, member: usize, input: Held) -> Option<Held> {
         match self.0.get_mut(&member) {
             Some(pause) => {
-                pause.held.push(input);
+                pause.held.push_back(input);
                 None
             }
             None => Some(input),
         }
+    }
+
+    /// Returns the next input that is held for a member.
+    fn take(&mut self, member: usize) -> Option<Held> {
+        self.0.get_mut(&member)?.held.pop_front()
     }
 
     /// Returns the end of a member's pause, if it is frozen.
@@ -67,7 +75,7 @@ impl Deployment {
         };
         home.set_frozen(true);
         let until = now + pause;
-        let held = Vec::new();
+        let held = VecDeque::new();
         let pauses = self.frozen.0.entry(member);
         let pause = pauses.or_insert(Pause { until, held });
         pause.until = pause.until.max(until);
@@ -75,12 +83,13 @@ impl Deployment {
 
     /// Ends the pause of a member that is [frozen](Self::freeze).
     pub fn thaw(&mut self, now: Instant, member: usize) {
-        let Some(Pause { held, .. }) = self.frozen.0.remove(&member) else {
+        if !self.frozen.contains(member) {
             return;
-        };
+        }
         self.members[member].set_frozen(false);
         self.members[member].advance_all(now);
-        for input in held {
+        // If a request panics, the next call handles what is still held.
+        while let Some(input) = self.frozen.take(member) {
             match input {
                 Held::Disconnected(connection) => {
                     while self.members[member].next_turn(now, connection) {}
@@ -89,6 +98,7 @@ impl Deployment {
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
             }
         }
+        self.frozen.forget(member);
         self.settle(now);
     }
 
