@@ -296,6 +296,23 @@ impl MemberOptions {
         }
     }
 
+    /// The highest priority of a member.
+    pub const MAX_PRIORITY: u32 = 1000;
+
+    /// Returns the reason why a configuration cannot have such a member, if there is one.
+    #[must_use]
+    pub const fn fault(&self) -> Option<&'static str> {
+        if self.priority > Self::MAX_PRIORITY {
+            Some("priority must be from 0 to 1000")
+        } else if self.hidden && self.priority > 0 {
+            Some("priority must be 0 when hidden=true")
+        } else if self.arbiter && self.priority > 0 {
+            Some("Arbiter priority must be 0.")
+        } else {
+            None
+        }
+    }
+
     /// True if the member can become primary.
     #[must_use]
     pub const fn can_lead(&self) -> bool {

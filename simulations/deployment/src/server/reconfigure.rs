@@ -19,9 +19,6 @@ const INCOMPATIBLE: i32 = 103;
 /// The code of `InvalidReplicaSetConfig`.
 const INVALID: i32 = 93;
 
-/// The highest priority of a member.
-const MAX_PRIORITY: u32 = 1000;
-
 /// The fields of a configuration that are the same all the time.
 const FIXED: [&str; 4] = [
     "_id",
@@ -71,23 +68,7 @@ impl Member {
         if !pairs.all(is_same) {
             return not_here("changes neither voters nor arbiters");
         }
-        for member in &members {
-            let fault = match member {
-                MemberOptions { priority, .. } if *priority > MAX_PRIORITY => {
-                    "priority field value is out of range"
-                }
-                MemberOptions {
-                    hidden: true,
-                    priority: 1..,
-                    ..
-                } => "priority must be 0 when hidden=true",
-                MemberOptions {
-                    arbiter: true,
-                    priority: 1..,
-                    ..
-                } => "Arbiter priority must be 0.",
-                _ => continue,
-            };
+        if let Some(fault) = members.iter().find_map(MemberOptions::fault) {
             return Err((INVALID, fault.to_owned()));
         }
         if !members[self.index].can_lead() {
@@ -206,7 +187,7 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
     };
     let arbiter = flag("arbiterOnly")?;
     Ok(MemberOptions {
-        priority: number("priority", u32::from(!arbiter), MAX_PRIORITY)?,
+        priority: number("priority", u32::from(!arbiter), MemberOptions::MAX_PRIORITY)?,
         votes: number("votes", 1, 1)? == 1,
         hidden: flag("hidden")?,
         arbiter,

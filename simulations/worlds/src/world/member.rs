@@ -4,9 +4,6 @@ use onionskin_deployment::deployment::MemberOptions;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// The highest priority of a member.
-const MAX_PRIORITY: u32 = 1000;
-
 /// The options of a member of a replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -51,20 +48,6 @@ impl fmt::Display for WorldMember {
 }
 
 impl WorldMember {
-    /// Returns the reason why no server has these options, if there is one.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
-        let priority = self.options().priority;
-        if self.hidden && priority > 0 {
-            Some("a hidden member must have `priority = 0`")
-        } else if self.arbiter && priority > 0 {
-            Some("an arbiter must have `priority = 0`")
-        } else if priority > MAX_PRIORITY {
-            Some("a `priority` must be from 0 to 1000")
-        } else {
-            None
-        }
-    }
-
     pub(crate) fn options(&self) -> MemberOptions {
         MemberOptions {
             priority: match self.priority {

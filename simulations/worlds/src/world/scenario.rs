@@ -247,7 +247,7 @@ impl Scenario {
         if given > members {
             return Some(format!("`member-options` has {given} members of {members}"));
         }
-        if let Some(fault) = self.member_options.iter().find_map(WorldMember::fault) {
+        if let Some(fault) = self.member_options.iter().find_map(|m| m.options().fault()) {
             return Some(fault.to_owned());
         }
         let version = self.version.as_deref()?;
@@ -365,7 +365,7 @@ impl Scenario {
         } else if (old.votes, old.arbiter) != (new.votes, new.arbiter) {
             Some("a `reconfigure` cannot change `votes` and `arbiter`")
         } else {
-            new.fault()
+            new.options().fault()
         }
     }
 
