@@ -238,6 +238,15 @@ pub mod options {
         },
     };
 
+    /// The types of callbacks that provide OpenID Connect tokens, by their names in the official
+    /// driver.
+    pub mod oidc {
+        pub use onionskin_core::options::{
+            IdpInfo as IdpServerInfo, OidcCallback as Callback, OidcRequest as CallbackContext,
+            OidcTokens as IdpServerResponse,
+        };
+    }
+
     /// The builders of options.
     ///
     /// ```

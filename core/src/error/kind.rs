@@ -314,6 +314,8 @@ pub enum ErrorKind {
         /// The reason why the call is not allowed.
         message: String,
     },
+    /// The server does not support sessions, and the call needs the session that it was given.
+    SessionsNotSupported,
     /// A call of GridFS failed: for example, there is no such file, or a chunk is missing.
     GridFs(GridFsErrorKind),
     /// The client is closed.
@@ -357,6 +359,7 @@ impl ErrorKind {
             })
             | Self::Authentication { .. }
             | Self::Transaction { .. }
+            | Self::SessionsNotSupported
             | Self::Shutdown
             | Self::Runtime { .. }
             | Self::MissingResumeToken
@@ -438,6 +441,9 @@ impl fmt::Display for ErrorKind {
                 actual,
             } => {
                 write!(f, "{what} is {actual}, but the limit is {limit}")
+            }
+            Self::SessionsNotSupported => {
+                f.write_str("the server does not support sessions; run the operation without one")
             }
             Self::GridFs(kind) => write!(f, "GridFS: {kind}"),
             Self::Shutdown => f.write_str("the client was shut down; create another one"),

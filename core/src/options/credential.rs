@@ -1,6 +1,6 @@
 //! The credential of a client, and the authentication mechanisms.
 
-use super::{CredentialProvider, OidcFlow, Secret, fields, parsed};
+use super::{CredentialProvider, OidcCallback, OidcFlow, Secret, fields, parsed};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt};
 
@@ -198,6 +198,23 @@ fields! {
 }
 
 impl CredentialBuilder {
+    /// Sets a callback that provides OpenID Connect tokens as the provider
+    /// ([`Credential::provider`]).
+    ///
+    /// ```
+    /// use onionskin_core::options::{AuthMechanism, Credential, OidcCallback, OidcTokens};
+    ///
+    /// let callback = OidcCallback::machine(|_| async { Ok(OidcTokens::new("eyJhbGciOi...")) });
+    /// let credential = Credential::builder()
+    ///     .mechanism(AuthMechanism::MongoDbOidc)
+    ///     .oidc_callback(callback)
+    ///     .build();
+    /// assert!(credential.validate().is_ok());
+    /// ```
+    pub fn oidc_callback(self, callback: OidcCallback) -> Self {
+        self.provider(CredentialProvider::Oidc(callback))
+    }
+
     /// Sets the mechanism properties ([`Credential::mechanism_properties`]).
     ///
     /// ```

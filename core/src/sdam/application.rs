@@ -158,6 +158,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
         | ErrorKind::Transaction { .. }
+        | ErrorKind::SessionsNotSupported
         | ErrorKind::GridFs(_)
         | ErrorKind::Shutdown
         | ErrorKind::Runtime { .. }

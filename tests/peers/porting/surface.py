@@ -24,10 +24,16 @@ The official driver is the crate `mongodb` in the version of VERSION, with its d
 4. each setter of a builder, and `build`. `typed-builder` hides the builder types in the
    documentation, so a builder counts if a function of rule 2 returns it.
 
+Its data are:
+
+5. each public field of a struct that can be named so, but not those of tuples;
+6. each variant of an enum that can be named so, and each field of a variant that has a name, as
+   `Variant.field`.
+
 A name counts once for each type: several `impl`s of `Find` have `run`, and each setter of a builder
-is generated twice. A type with several paths counts once, under its shortest path. Variants,
-fields, constants and macros do not count, nor do the items of other crates (`mongodb::bson`) and
-items that are hidden in the documentation, except for builders.
+is generated twice. A type with several paths counts once, under its shortest path. Constants
+and macros do not count, nor do the items of other crates (`mongodb::bson`) and items that are hidden
+in the documentation, except for builders.
 
 By these rules there are 1,172 callables, 411 of them by rule 4. An older count of the same version
 found 837. Its rules are not known.
@@ -46,8 +52,10 @@ that it implements. Only names are compared, not parameters or results.
   another name is found in two ways. `reasons.txt` names it, or a method of the same name returns
   it: the official `Collection::replace_one` returns `action::ReplaceOne`, ours `Replace`. If
   several of our types take the place of an official type, all of them need the method.
-- missing: neither. `reasons.txt` gives a reason for each callable that is left out or that has
-  another form.
+- as a method: a field that a method of the same name returns. Only fields and variants have this
+  state.
+- missing: none of these. `reasons.txt` gives a reason for each callable, field or variant that is
+  left out or that has another form. A field or a variant has a point before its name there.
 """
 
 import argparse
@@ -67,7 +75,7 @@ VERSION = "3.9.1"
 MACROS = "3.10.0"
 # The number of callables of that version, and the format of rustdoc that it was counted with. If
 # another format changes the number, then this program misreads that format.
-TOTAL, FORMAT = 1172, 57
+TOTAL, TOTAL_DATA, FORMAT = 1172, 0, 57
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -223,6 +231,31 @@ class Crates:
                 found += [(type_path(impl["for"]), each) for each in visible]
         return found
 
+    def data(self, key):
+        """Returns the names of the public fields of a struct, or the variants of an enum, and those
+        of their fields.
+        """
+        item = self.item(key)
+        inner = item["inner"][kind(item)]
+        if kind(item) == "struct":
+            return {name for name, field in self.fields(key, inner["kind"]) if is_visible(field)}
+        found = set()
+        if kind(item) == "enum":
+            for child in self.children(key, inner["variants"]):
+                variant = self.item(child)
+                if not is_hidden(variant):
+                    found.add(variant["name"])
+                    fields = self.fields(child, variant["inner"]["variant"]["kind"])
+                    found |= {f"{variant['name']}.{name}" for name, _ in fields}
+        return found
+
+    def fields(self, key, form):
+        """Returns the names and the items of the fields of a struct or of a variant."""
+        form = form if isinstance(form, dict) else {}
+        numbers = (form.get("plain") or form.get("struct") or {}).get("fields", [])
+        found = [self.item(child) for child in self.children(key, numbers)]
+        return [(item["name"], item) for item in found]
+
     def returned(self, function):
         """Returns the type that a function returns, and its key. Both can be None."""
         output = self.item(function)["inner"]["function"]["sig"]["output"]
@@ -355,6 +388,7 @@ class Official:
         self.crates = Crates(folder)
         self.surface = Surface(self.crates, OFFICIAL)
         self.callables = collections.defaultdict(set)
+        self.data = {}
         # For each builder, the function that returns it. For each other type, the functions with
         # their results, which tell how the type is called in Onionskin.
         self.builders, self.sources = {}, collections.defaultdict(list)
@@ -363,6 +397,7 @@ class Official:
         for key, paths in self.surface.paths.items():
             for _, function in self.crates.own(key):
                 self.add(paths[0], function)
+            self.data[paths[0]] = self.crates.data(key)
 
     def add(self, owner, function):
         name = self.crates.item(function)["name"]
@@ -421,6 +456,18 @@ class Ours:
             return "same", None
         paths = sorted("::".join(surface.paths[each][0]) for each in types)
         return "elsewhere", " and ".join(f"`{path}`" for path in paths)
+
+    def find_data(self, path, name):
+        """Returns the state of a field or a variant, and the path of ours if it is elsewhere."""
+        surface, wanted = self.place(path, name)
+        named = surface.types.get(wanted)
+        for each in [named] if named else self.elsewhere(path, surface, wanted):
+            if name in self.crates.data(each):
+                place = f"`{'::'.join(surface.paths[each][0])}`"
+                return ("same", None) if named else ("elsewhere", place)
+            if name in surface.methods(each):
+                return "as a method", None
+        return "missing", None
 
     def find_setter(self, path, name):
         owner, function = self.official.builders[path]
@@ -498,17 +545,27 @@ class Reasons:
 Row = collections.namedtuple("Row", "path name state detail")
 
 
-def compare(official, ours, reasons):
-    """Returns a row for each callable. A missing one with a reason has the section as its state."""
+def compare(listed, find, separator, reasons):
+    """Returns a row for each name. A missing one with a reason has the section as its state."""
     rows = []
-    for path, names in sorted(official.callables.items()):
+    for path, names in sorted(listed.items()):
         for name in sorted(names):
-            state, detail = ours.find(path, name)
+            state, detail = find(path, name)
             if state == "missing":
-                section, detail = reasons.find("::".join((*path, name)))
+                section, detail = reasons.find("::".join(path) + separator + name)
                 state = section or state
             rows.append(Row("::".join(path), name, state, detail))
     return rows
+
+
+def totals(rows, what):
+    counts = collections.Counter(row.state for row in rows)
+    method = f" as a method {counts['as a method']}," if counts["as a method"] else ""
+    reasoned = counts["other forms"] + counts["not there"]
+    return (
+        f"{what}: same {counts['same']}, elsewhere {counts['elsewhere']},{method} missing with a"
+        f" reason {reasoned}, missing {counts['missing']}, of {len(rows)}"
+    )
 
 
 def by_type(rows):
@@ -586,30 +643,28 @@ def main():
     official = Official(chosen.official or build_official(target / "official"))
     reasons = Reasons(REASONS)
     ours = Ours(chosen.ours or build(ROOT, target / "ours", OURS), official, reasons.renamed)
-    rows = compare(official, ours, reasons)
-    if len(rows) != TOTAL:
+    rows = compare(official.callables, ours.find, "::", reasons)
+    data = compare(official.data, ours.find_data, ".", reasons)
+    if (len(rows), len(data)) != (TOTAL, TOTAL_DATA):
         form = official.crates.crates[OFFICIAL]["format_version"]
         print(
-            f"mongodb {VERSION} has {len(rows)} callables in format {form}, not {TOTAL} as in"
-            f" format {FORMAT}: build its file as `build` does, or correct this program",
+            f"mongodb {VERSION} has {len(rows)} callables and {len(data)} fields and variants in"
+            f" format {form}, not {TOTAL} and {TOTAL_DATA} as in format {FORMAT}: build its file as"
+            " `build` does, or correct this program",
             file=sys.stderr,
         )
         sys.exit(2)
-    counts = collections.Counter(row.state for row in rows)
-    print(
-        f"same {counts['same']}, elsewhere {counts['elsewhere']}, missing with a reason"
-        f" {counts['other forms'] + counts['not there']}, missing {counts['missing']},"
-        f" of {len(rows)}",
-        file=sys.stderr if chosen.markdown else sys.stdout,
-    )
+    for listed, what in [(rows, "callables"), (data, "fields and variants")]:
+        print(totals(listed, what), file=sys.stderr if chosen.markdown else sys.stdout)
     if chosen.markdown:
-        print_markdown(rows, reasons)
+        print_markdown(rows, data, reasons)
     if chosen.list:
-        print_list(rows)
+        print_list(rows + data)
     stale = reasons.stale(ours.surfaces[ASYNC].types)
     for message in stale:
         print(f"{REASONS.name}: {message}", file=sys.stderr)
-    sys.exit(1 if counts["missing"] or stale else 0)
+    has_missing = any(row.state == "missing" for row in rows + data)
+    sys.exit(1 if has_missing or stale else 0)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ use crate::{
     client::Client,
     connection::ConnectionFacts,
     description::ServerType,
-    error::Error,
+    error::{Error, ErrorKind},
     operation::{
         Assessment, ClusterTime, CommandKind, ExplicitSession, Operation, SessionOptions,
         SessionReadConcern, SessionTimes,
@@ -114,8 +114,8 @@ impl Client {
             return Err(Error::argument(message).with_server(&facts.address));
         }
         if !facts.has_sessions {
-            let message = "the server does not support sessions; run the operation without one";
-            return Err(Error::argument(message).with_server(&facts.address));
+            let error = Error::from(ErrorKind::SessionsNotSupported);
+            return Err(error.with_server(&facts.address));
         }
         Ok(())
     }

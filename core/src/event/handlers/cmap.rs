@@ -3,7 +3,7 @@
 //! [CMAP-113]: crate::requirements::pool#CMAP-113
 //! [CMAP-123]: crate::requirements::pool#CMAP-123
 
-use super::{connection_id, event};
+use super::{connection_id, event, handler};
 use crate::{address::ServerAddress, error::Error, event::PoolEvent};
 use bson::oid::ObjectId;
 use std::time::Duration;
@@ -158,6 +158,55 @@ pub enum CmapEvent {
     ConnectionCheckedOut(ConnectionCheckedOutEvent),
     /// A connection was checked in.
     ConnectionCheckedIn(ConnectionCheckedInEvent),
+}
+
+handler! {
+    /// The methods that a handler of the events of connections and pools has.
+    ///
+    /// The names are those of the official driver. A function that gets all events of the family is
+    /// shorter: [`EventHandler::callback`](crate::options::EventHandler::callback).
+    ///
+    /// ```
+    /// use onionskin_core::{
+    ///     event::handlers::cmap::{CmapEventHandler, ConnectionCheckoutFailedEvent},
+    ///     options::ClientOptions,
+    /// };
+    /// use std::sync::Arc;
+    ///
+    /// struct Print;
+    ///
+    /// impl CmapEventHandler for Print {
+    ///     fn handle_connection_checkout_failed_event(&self, event: ConnectionCheckoutFailedEvent) {
+    ///         println!("{event:?}");
+    ///     }
+    /// }
+    ///
+    /// let options = ClientOptions::builder().cmap_event_handler(Arc::new(Print)).build();
+    /// ```
+    CmapEventHandler of CmapEvent {
+        /// A pool was created.
+        handle_pool_created_event: PoolCreated(PoolCreatedEvent);
+        /// A pool is ready.
+        handle_pool_ready_event: PoolReady(PoolReadyEvent);
+        /// A pool was cleared.
+        handle_pool_cleared_event: PoolCleared(PoolClearedEvent);
+        /// A pool was closed.
+        handle_pool_closed_event: PoolClosed(PoolClosedEvent);
+        /// A connection was created.
+        handle_connection_created_event: ConnectionCreated(ConnectionCreatedEvent);
+        /// A connection is established.
+        handle_connection_ready_event: ConnectionReady(ConnectionReadyEvent);
+        /// A connection was closed.
+        handle_connection_closed_event: ConnectionClosed(ConnectionClosedEvent);
+        /// A check out started.
+        handle_connection_checkout_started_event: ConnectionCheckoutStarted(ConnectionCheckoutStartedEvent);
+        /// A check out failed.
+        handle_connection_checkout_failed_event: ConnectionCheckoutFailed(ConnectionCheckoutFailedEvent);
+        /// A connection was checked out.
+        handle_connection_checked_out_event: ConnectionCheckedOut(ConnectionCheckedOutEvent);
+        /// A connection was checked in.
+        handle_connection_checked_in_event: ConnectionCheckedIn(ConnectionCheckedInEvent);
+    }
 }
 
 impl From<&PoolEvent> for CmapEvent {

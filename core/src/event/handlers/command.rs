@@ -2,7 +2,7 @@
 //!
 //! [AUTH-22]: crate::requirements::authentication#AUTH-22
 
-use super::{document, event};
+use super::{document, event, handler};
 use crate::{address::ServerAddress, error::Error, event};
 use bson::{Document, oid::ObjectId};
 use std::time::Duration;
@@ -96,6 +96,39 @@ pub enum CommandEvent {
     Succeeded(CommandSucceededEvent),
     /// A command failed.
     Failed(CommandFailedEvent),
+}
+
+handler! {
+    /// The methods that a handler of command events has.
+    ///
+    /// The names are those of the official driver. A function that gets all events of the family is
+    /// shorter: [`EventHandler::callback`](crate::options::EventHandler::callback).
+    ///
+    /// ```
+    /// use onionskin_core::{
+    ///     event::handlers::command::{CommandEventHandler, CommandFailedEvent},
+    ///     options::ClientOptions,
+    /// };
+    /// use std::sync::Arc;
+    ///
+    /// struct Print;
+    ///
+    /// impl CommandEventHandler for Print {
+    ///     fn handle_command_failed_event(&self, event: CommandFailedEvent) {
+    ///         println!("{event:?}");
+    ///     }
+    /// }
+    ///
+    /// let options = ClientOptions::builder().command_event_handler(Arc::new(Print)).build();
+    /// ```
+    CommandEventHandler of CommandEvent {
+        /// A command is about to be sent.
+        handle_command_started_event: Started(CommandStartedEvent);
+        /// A command succeeded.
+        handle_command_succeeded_event: Succeeded(CommandSucceededEvent);
+        /// A command failed.
+        handle_command_failed_event: Failed(CommandFailedEvent);
+    }
 }
 
 fn connection(facts: &event::CommandFacts) -> ConnectionInfo {

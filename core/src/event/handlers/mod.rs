@@ -38,5 +38,38 @@ macro_rules! event {
 
 use event;
 
+/// Defines the trait of the handlers of a family of events, with a method for each event that does
+/// nothing by default, and the [`EventHandler`](crate::options::EventHandler) of such a handler.
+macro_rules! handler {
+    (
+        $(#[$doc:meta])*
+        $Handler:ident of $Family:ident $(without $ignored:ident)? {
+            $( $(#[$method_doc:meta])* $method:ident: $Variant:ident($Event:ty) $(as $unboxed:tt)?; )*
+        }
+    ) => {
+        $(#[$doc])*
+        pub trait $Handler: Send + Sync {
+            $(
+                $(#[$method_doc])*
+                fn $method(&self, _event: $Event) {}
+            )*
+        }
+
+        /// Returns a handler that passes each event to the method for it.
+        impl<H: $Handler + 'static> From<std::sync::Arc<H>>
+            for crate::options::EventHandler<$Family>
+        {
+            fn from(handler: std::sync::Arc<H>) -> Self {
+                Self::callback(move |event| match event {
+                    $( $Family::$Variant(event) => handler.$method($($unboxed)? event), )*
+                    $( $Family::$ignored(_) => {} )?
+                })
+            }
+        }
+    };
+}
+
+use handler;
+
 #[cfg(test)]
 mod tests;

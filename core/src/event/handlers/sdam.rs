@@ -3,7 +3,7 @@
 //! [EVT-12]: crate::requirements::monitoring_events#EVT-12
 //! [EVT-20]: crate::requirements::monitoring_events#EVT-20
 
-use super::{connection_id, document, event};
+use super::{connection_id, document, event, handler};
 use crate::{
     address::ServerAddress,
     description::{ServerDescription, TopologyDescription},
@@ -152,6 +152,51 @@ pub enum SdamEvent {
     ServerHeartbeatFailed(ServerHeartbeatFailedEvent),
     /// An event that the specification does not define, such as the one that no server is left.
     Notice(Box<event::SdamEvent>),
+}
+
+handler! {
+    /// The methods that a handler of the events of discovery and monitoring has.
+    ///
+    /// The names are those of the official driver. A function that gets all events of the family is
+    /// shorter: [`EventHandler::callback`](crate::options::EventHandler::callback).
+    ///
+    /// ```
+    /// use onionskin_core::{
+    ///     event::handlers::sdam::{SdamEventHandler, ServerHeartbeatFailedEvent},
+    ///     options::ClientOptions,
+    /// };
+    /// use std::sync::Arc;
+    ///
+    /// struct Print;
+    ///
+    /// impl SdamEventHandler for Print {
+    ///     fn handle_server_heartbeat_failed_event(&self, event: ServerHeartbeatFailedEvent) {
+    ///         println!("{event:?}");
+    ///     }
+    /// }
+    ///
+    /// let options = ClientOptions::builder().sdam_event_handler(Arc::new(Print)).build();
+    /// ```
+    SdamEventHandler of SdamEvent without Notice {
+        /// A server description changed.
+        handle_server_description_changed_event: ServerDescriptionChanged(ServerDescriptionChangedEvent) as *;
+        /// A server was added.
+        handle_server_opening_event: ServerOpening(ServerOpeningEvent);
+        /// A server was removed.
+        handle_server_closed_event: ServerClosed(ServerClosedEvent);
+        /// The topology description changed.
+        handle_topology_description_changed_event: TopologyDescriptionChanged(TopologyDescriptionChangedEvent) as *;
+        /// The topology was created.
+        handle_topology_opening_event: TopologyOpening(TopologyOpeningEvent);
+        /// The client was closed.
+        handle_topology_closed_event: TopologyClosed(TopologyClosedEvent);
+        /// A check of a server starts.
+        handle_server_heartbeat_started_event: ServerHeartbeatStarted(ServerHeartbeatStartedEvent);
+        /// A check succeeded.
+        handle_server_heartbeat_succeeded_event: ServerHeartbeatSucceeded(ServerHeartbeatSucceededEvent);
+        /// A check failed.
+        handle_server_heartbeat_failed_event: ServerHeartbeatFailed(ServerHeartbeatFailedEvent);
+    }
 }
 
 impl From<&event::SdamEvent> for SdamEvent {

@@ -132,11 +132,11 @@ fields! {
         /// The function that gets the events of connections and connection pools. Connection
         /// strings cannot set it. Default: none.
         #[serde(skip)]
-        cmap_event_handler: EventHandler<CmapEvent>,
+        cmap_event_handler: EventHandler<CmapEvent> => (text),
         /// The function that gets the events of commands. Connection strings cannot set it.
         /// Default: none.
         #[serde(skip)]
-        command_event_handler: EventHandler<CommandEvent>,
+        command_event_handler: EventHandler<CommandEvent> => (text),
         /// `compressors`, the compressors to negotiate, in order of preference. Default: none.
         ///
         /// Each connection uses the first of them that the server also has. A compressor that is
@@ -297,7 +297,7 @@ fields! {
         /// The function that gets the events of server discovery and monitoring. Connection strings
         /// cannot set it. Default: none.
         #[serde(skip)]
-        sdam_event_handler: EventHandler<SdamEvent>,
+        sdam_event_handler: EventHandler<SdamEvent> => (text),
         /// The Stable API version that each command declares. Connection strings cannot set it.
         /// Default: none.
         server_api: ServerApi,

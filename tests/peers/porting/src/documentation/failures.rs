@@ -1,5 +1,10 @@
 //! Errors and events.
 
+#![allow(
+    deprecated,
+    reason = "the official driver deprecates its traits of handlers"
+)]
+
 use super::*;
 
 pub(super) fn is_duplicate(error: &Error) -> bool {
@@ -207,6 +212,56 @@ pub(super) async fn pool_and_server_events(uri: &str) -> Result<()> {
     client.shutdown().await;
     println!("{}", *created.lock().unwrap() > 0);
     println!("{}", *described.lock().unwrap() > 0);
+    Ok(())
+}
+
+/// Handlers that are types with a method for each event, which the official driver calls
+/// deprecated.
+#[derive(Default)]
+struct Counting {
+    pings: Mutex<u32>,
+    connections: Mutex<u32>,
+    servers: Mutex<u32>,
+}
+
+impl CommandEventHandler for Counting {
+    fn handle_command_succeeded_event(&self, event: CommandSucceededEvent) {
+        *self.pings.lock().unwrap() += u32::from(event.command_name == "ping");
+    }
+}
+
+impl CmapEventHandler for Counting {
+    fn handle_connection_ready_event(&self, event: ConnectionReadyEvent) {
+        *self.connections.lock().unwrap() += event.connection_id;
+    }
+}
+
+impl SdamEventHandler for Counting {
+    fn handle_server_description_changed_event(&self, event: ServerDescriptionChangedEvent) {
+        let is_known =
+            event.new_description.server_type() != event.previous_description.server_type();
+        *self.servers.lock().unwrap() += u32::from(is_known);
+    }
+}
+
+pub(super) async fn handlers(uri: &str) -> Result<()> {
+    let counting = Arc::new(Counting::default());
+    let events = ClientOptions::builder()
+        .cmap_event_handler(counting.clone())
+        .command_event_handler(counting.clone())
+        .sdam_event_handler(counting.clone())
+        .build();
+    let mut options = ClientOptions::parse(uri).await?;
+    options.cmap_event_handler = events.cmap_event_handler;
+    options.command_event_handler = events.command_event_handler;
+    options.sdam_event_handler = events.sdam_event_handler;
+    let client = Client::with_options(options)?;
+    let db = client.database("admin");
+    db.run_command(doc! { "ping": 1 }).await?;
+    client.shutdown().await;
+    println!("{}", counting.pings.lock().unwrap());
+    println!("{}", *counting.connections.lock().unwrap() > 0);
+    println!("{}", *counting.servers.lock().unwrap() > 0);
     Ok(())
 }
 

@@ -4,12 +4,18 @@ mod documents;
 mod failures;
 mod schema;
 
+#[allow(deprecated, reason = "the official driver deprecates its traits of handlers")]
 use crate::driver::{
     Client, ClientSession, Collection, Cursor, Database, IndexModel, Namespace, SessionCursor,
     action::Action,
     bson::{self, Bson, Document, doc, oid::ObjectId, rawdoc},
     error::{Error, ErrorKind, Result},
-    event::{EventHandler, cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
+    event::{
+        EventHandler,
+        cmap::{CmapEvent, CmapEventHandler, ConnectionReadyEvent},
+        command::{CommandEvent, CommandEventHandler},
+        sdam::{SdamEvent, SdamEventHandler, ServerDescriptionChangedEvent},
+    },
     options::{
         Acknowledgment, AggregateOptions, ClientOptions, Collation, CollationStrength,
         CollectionOptions, CountOptions, CreateCollectionOptions, CursorType, DatabaseOptions,
@@ -90,6 +96,7 @@ pub async fn run(uri: &str) -> Result<()> {
     no_server().await?;
     command_events(uri).await?;
     event_channels(uri).await?;
+    handlers(uri).await?;
     pool_and_server_events(uri).await?;
     tasks(&client).await?;
     db.drop().await?;
