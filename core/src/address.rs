@@ -18,8 +18,8 @@ pub const DEFAULT_PORT: u16 = 27017;
 
 /// The address of a server: a host and a port, or the path of a Unix domain socket.
 ///
-/// The functions that create an address change the host to lower case, so that host names which
-/// differ only in case give equal addresses ([SDAM-20], [SDAM-53]). Cloning is cheap.
+/// Cloning is cheap. The functions that create an address change the host to lower case, so that
+/// host names which differ only in case give equal addresses ([SDAM-20], [SDAM-53]).
 ///
 /// ```
 /// use onionskin_core::address::Address;

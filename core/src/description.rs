@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 /// The tags of a server in the configuration of its replica set.
 pub type Tags = BTreeMap<String, String>;
 
-/// The id of a topology in events and logs ([EVT-8]). A client derives it from its seed.
+/// The id of a topology in events and logs, which a client derives from its seed ([EVT-8]).
 ///
 /// [EVT-8]: crate::requirements::monitoring_events#EVT-8
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,9 +54,9 @@ pub struct OpTime {
     pub term: Option<i64>,
 }
 
-/// The state of one server as the client knows it, for example from the last reply to `hello`
-/// ([SDAM-15], table A.2.1). The client replaces a description that it has published, and does not
-/// change it ([SDAM-122]).
+/// The state of one server as the client knows it, for example from the last reply to `hello`. The
+/// client replaces a description that it has published, and does not change it ([SDAM-15],
+/// [SDAM-122], table A.2.1).
 ///
 /// [SDAM-15]: crate::requirements::discovery#SDAM-15
 /// [SDAM-122]: crate::requirements::discovery#SDAM-122
@@ -104,9 +104,9 @@ pub struct ServerDescription {
     pub set_version: Option<i64>,
     /// The address of the member that this member considers the primary.
     pub primary: Option<Address>,
-    /// The time at which the client made this description, on the monotonic clock ([SDAM-52]),
-    /// without a correction for network latency ([SDAM-51]). `None` in the description with which a
-    /// server starts.
+    /// The time at which the client made this description, on the monotonic clock, without a
+    /// correction for network latency. `None` in the description with which a server starts
+    /// ([SDAM-52], [SDAM-51]).
     ///
     /// [SDAM-52]: crate::requirements::discovery#SDAM-52
     /// [SDAM-51]: crate::requirements::discovery#SDAM-51
@@ -172,8 +172,8 @@ impl ServerDescription {
     }
 
     /// True if the descriptions count as equal, so that the replacement of one by the other emits
-    /// no event ([SDAM-59]). Table A.2.1 lists the fields that are compared: all but round trip
-    /// times, `lastWrite` and the time of the update.
+    /// no event. Table A.2.1 lists the fields that are compared: all but round trip times,
+    /// `lastWrite` and the time of the update ([SDAM-59]).
     ///
     /// ```
     /// use onionskin_core::{address::Address, description::ServerDescription};
@@ -263,8 +263,8 @@ pub struct TopologyDescription {
     /// The server descriptions by address. Successive topology descriptions share the server
     /// descriptions that did not change.
     pub servers: BTreeMap<Address, Arc<ServerDescription>>,
-    /// The message about the first server whose wire versions are not supported ([SDAM-60]); `None`
-    /// if there is no such server, and for a load balancer.
+    /// The message about the first server whose wire versions are not supported; `None` if there is
+    /// no such server, and for a load balancer ([SDAM-60]).
     ///
     /// [SDAM-60]: crate::requirements::discovery#SDAM-60
     pub compatibility_error: Option<String>,

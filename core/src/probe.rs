@@ -460,6 +460,7 @@ impl Probe {
 
 /// Returns the servers from which a client with these options would choose for an operation with
 /// this read preference, sorted by address: the suitable servers in the latency window ([SEL-57]).
+///
 /// A custom server selector is not asked.
 ///
 /// Fails if the maximum staleness of the preference is too small for the topology ([STALE-6]).

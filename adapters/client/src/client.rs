@@ -179,10 +179,11 @@ impl<R: Runtime> Client<R> {
     /// before stay in front of it ([HELLO-47]).
     ///
     /// The change applies to connections that are created later. Nothing is sent on open
-    /// connections, and no connection is opened or closed ([HELLO-48]). A driver info with the same
-    /// name, version and platform as an earlier one is not appended again ([HELLO-49]). Nothing is
-    /// appended if the metadata has 64 libraries already. The metadata is limited to 512 bytes:
-    /// fields that do not fit are omitted or cut ([HELLO-34]).
+    /// connections, and no connection is opened or closed ([HELLO-48]).
+    ///
+    /// A driver info with the same name, version and platform as an earlier one is not appended
+    /// again. Nothing is appended if the metadata has 64 libraries already. The metadata is limited
+    /// to 512 bytes: fields that do not fit are omitted or cut ([HELLO-49], [HELLO-34]).
     ///
     /// Fails if the name is empty, or if a text contains the separator `|` ([HELLO-45]).
     ///

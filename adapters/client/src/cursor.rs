@@ -16,8 +16,8 @@ use std::{
 /// The documents of a query or an aggregation, fetched in batches. A cursor is a [`Stream`] of
 /// `Result<T>`.
 ///
-/// All methods need exclusive access, so no two calls run at once ([LB-38]). Behind a load
-/// balancer, a cursor pins a connection until it is exhausted, closed or dropped ([LB-30]).
+/// All methods need exclusive access, so no two calls run at once. Behind a load balancer, a cursor
+/// pins a connection until it is exhausted, closed or dropped ([LB-38], [LB-30]).
 ///
 /// The time limit of the call that opened the cursor applies to that call and to all batches
 /// together. With [`TimeoutMode::Iteration`](crate::options::TimeoutMode::Iteration), and for

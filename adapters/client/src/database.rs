@@ -181,12 +181,12 @@ impl<R: Runtime> Database<R> {
     /// Runs a command and returns the reply of the server.
     ///
     /// The read preference is `primary` by default. Read concern and write concern are neither
-    /// added nor examined ([RUN-2], [RUN-17]). The command is retried only after overload errors,
-    /// and only if both `retryReads` and `retryWrites` are on ([RUN-21], [BP-3]), unless
-    /// [`retry_as_read`](RunCommand::retry_as_read) or
-    /// [`retry_as_write`](RunCommand::retry_as_write) says how. The command must not contain fields
-    /// that the driver adds: `$db`, `lsid`, `$clusterTime`, `$readPreference`, and those of the
-    /// Stable API.
+    /// added nor examined. The command must not contain fields that the driver adds: `$db`, `lsid`,
+    /// `$clusterTime`, `$readPreference`, and those of the Stable API ([RUN-2], [RUN-17]).
+    ///
+    /// The command is retried only after overload errors, and only if both `retryReads` and
+    /// `retryWrites` are on, unless [`retry_as_read`](RunCommand::retry_as_read) or
+    /// [`retry_as_write`](RunCommand::retry_as_write) says how ([RUN-21], [BP-3]).
     ///
     /// ```no_run
     /// # use onionskin::{Database, Error, Runtime, bson::doc};
@@ -221,8 +221,8 @@ impl<R: Runtime> Database<R> {
     /// Runs a command whose reply has a cursor, and returns the cursor.
     ///
     /// The command is treated as in [`run_command`](Self::run_command). The options for batches
-    /// concern further batches only; those of the first batch are fields of the command ([RUN-34]).
-    /// Fails if the reply has no cursor ([RUN-26]).
+    /// concern further batches only; those of the first batch are fields of the command. Fails if
+    /// the reply has no cursor ([RUN-34], [RUN-26]).
     ///
     /// ```no_run
     /// # use onionskin::{Database, Error, Runtime, bson::doc};

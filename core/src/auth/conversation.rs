@@ -24,7 +24,7 @@ use std::{fmt, sync::Arc};
 /// The next step of a conversation.
 pub enum Step {
     /// Send a command, and pass the reply to [`Conversation::handle_reply`]. The command must not
-    /// be compressed ([AUTH-21]) or shown in events and logs ([AUTH-22]).
+    /// be compressed or shown in events and logs ([AUTH-21], [AUTH-22]).
     ///
     /// [AUTH-21]: crate::requirements::authentication#AUTH-21
     /// [AUTH-22]: crate::requirements::authentication#AUTH-22
@@ -127,9 +127,9 @@ impl Conversation {
     /// Returns a conversation with the server at `host`, with nonces from `random`. `login` is the
     /// login of the password provider, for a credential with such a provider.
     ///
-    /// Fails if the credential lacks a field that its mechanism requires ([AUTH-9]), if this driver
-    /// does not have the mechanism, if `SCRAM-SHA-256` is named and the password cannot be prepared
-    /// with SASLprep, or if `host` is not allowed for the human OIDC flow ([AUTH-108]).
+    /// Fails if the credential lacks a field that its mechanism requires, if this driver does not
+    /// have the mechanism, if `SCRAM-SHA-256` is named and the password cannot be prepared with
+    /// SASLprep, or if `host` is not allowed for the human OIDC flow ([AUTH-9], [AUTH-108]).
     ///
     /// [AUTH-9]: crate::requirements::authentication#AUTH-9
     /// [AUTH-108]: crate::requirements::authentication#AUTH-108
@@ -163,9 +163,10 @@ impl Conversation {
     }
 
     /// Begins the conversation of a connection that was authenticated before, after the server
-    /// required authentication again (error 391). There is no hello and no speculative command
-    /// ([AUTH-38], [AUTH-131]). The mechanism is that of the earlier authentication. Fails as
-    /// [`new`](Self::new) does.
+    /// required authentication again (error 391). The mechanism is that of the earlier
+    /// authentication. There is no hello and no speculative command ([AUTH-38], [AUTH-131]).
+    ///
+    /// Fails as [`new`](Self::new) does.
     ///
     /// [AUTH-38]: crate::requirements::authentication#AUTH-38
     /// [AUTH-131]: crate::requirements::authentication#AUTH-131
@@ -338,7 +339,7 @@ impl Conversation {
     }
 
     /// Returns the value of `saslSupportedMechs` for the handshake, which costs no round trip of
-    /// its own ([AUTH-30]). `None` if the credential has a mechanism ([AUTH-24]).
+    /// its own. `None` if the credential has a mechanism ([AUTH-30], [AUTH-24]).
     ///
     /// [AUTH-30]: crate::requirements::authentication#AUTH-30
     /// [AUTH-24]: crate::requirements::authentication#AUTH-24
@@ -348,8 +349,8 @@ impl Conversation {
     }
 
     /// Returns the value of `speculativeAuthenticate` for the handshake: the first command with a
-    /// field `db` ([AUTH-32], [AUTH-33], [HELLO-37]). `None` if the mechanism has no speculative
-    /// authentication, or if the cache has no token for it.
+    /// field `db`. `None` if the mechanism has no speculative authentication, or if the cache has
+    /// no token for it ([AUTH-32], [AUTH-33], [HELLO-37]).
     ///
     /// [AUTH-32]: crate::requirements::authentication#AUTH-32
     /// [AUTH-33]: crate::requirements::authentication#AUTH-33

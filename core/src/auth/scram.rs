@@ -17,8 +17,8 @@ use bson::{RawBson, RawDocumentBuf, cstr, rawdoc};
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// The minimum iteration count. A server that asks for fewer iterations is refused ([AUTH-56]),
-/// because an attacker who sees the proof could guess the password fast.
+/// The minimum iteration count. A server that asks for fewer iterations is refused, because an
+/// attacker who sees the proof could guess the password fast ([AUTH-56]).
 ///
 /// [AUTH-56]: crate::requirements::authentication#AUTH-56
 pub const MIN_ITERATIONS: u32 = 4096;

@@ -194,9 +194,10 @@ impl Client {
     /// Appends a library that wraps the driver to the client metadata of handshakes ([HELLO-47]).
     ///
     /// Only connections that are dialled from now on send the new metadata. Nothing is sent on
-    /// existing connections, and no connection is opened or closed ([HELLO-48]). An info that has
-    /// the same name, version and platform as an earlier one is not appended again ([HELLO-49]).
-    /// Fails if the info is not valid ([`DriverInfo::validate`]).
+    /// existing connections, and no connection is opened or closed ([HELLO-48]).
+    ///
+    /// Fails if the info is not valid ([`DriverInfo::validate`]). An info that has the same name,
+    /// version and platform as an earlier one is not appended again ([HELLO-49]).
     ///
     /// [HELLO-47]: crate::requirements::handshake#HELLO-47
     /// [HELLO-48]: crate::requirements::handshake#HELLO-48

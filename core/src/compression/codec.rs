@@ -21,8 +21,8 @@ const NEVER: [&str; 11] = [
     "copydb",
 ];
 
-/// True if requests with this command may be compressed ([COMP-18]). Commands that can carry
-/// secrets, and hellos, are never compressed.
+/// True if requests with this command may be compressed. Commands that can carry secrets, and
+/// hellos, are never compressed ([COMP-18]).
 ///
 /// [COMP-18]: crate::requirements::compression#COMP-18
 #[must_use]

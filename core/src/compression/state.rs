@@ -72,8 +72,8 @@ impl Compression {
         self.max_bytes = bytes;
     }
 
-    /// Chooses the compressor of the requests from the field `compression` of the hello reply
-    /// ([COMP-5]). Without a common one, no message is compressed from now on ([COMP-21]).
+    /// Chooses the compressor of the requests from the field `compression` of the hello reply.
+    /// Without a common one, no message is compressed from now on ([COMP-5], [COMP-21]).
     ///
     /// [COMP-5]: crate::requirements::compression#COMP-5
     /// [COMP-21]: crate::requirements::compression#COMP-21

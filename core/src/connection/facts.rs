@@ -44,8 +44,8 @@ pub struct ConnectionFacts {
     pub has_sessions: bool,
     /// True if the server is mongocryptd (`iscryptd`).
     pub is_cryptd: bool,
-    /// True if the client has a credential, but this connection is not authenticated, because its
-    /// hello reply is that of an arbiter ([AUTH-16]). Arbiters have no users.
+    /// True if the client has a credential, but this connection is not authenticated: its hello
+    /// reply is that of an arbiter, and arbiters have no users ([AUTH-16]).
     ///
     /// [AUTH-16]: crate::requirements::authentication#AUTH-16
     pub is_unauthenticated: bool,

@@ -41,8 +41,8 @@ pub struct HandshakeOptions {
     pub metadata: RawDocumentBuf,
     /// The credential to authenticate with; `None` for no authentication.
     pub credential: Option<Arc<Credential>>,
-    /// True if the handshake begins with the legacy hello ([HELLO-4]). False with a server API
-    /// version or behind a load balancer.
+    /// True if the handshake begins with the legacy hello. False with a server API version or
+    /// behind a load balancer ([HELLO-4]).
     ///
     /// [HELLO-4]: crate::requirements::handshake#HELLO-4
     pub legacy_hello: bool,

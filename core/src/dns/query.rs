@@ -78,8 +78,8 @@ pub enum DnsData {
         /// The port.
         port: u16,
     },
-    /// The text of a TXT record: its strings, joined with nothing between them ([DNS-28]). Bytes
-    /// that are not UTF-8 are replaced by U+FFFD.
+    /// The text of a TXT record, in which U+FFFD replaces bytes that are not UTF-8. The strings of
+    /// the record are joined with nothing between them ([DNS-28]).
     ///
     /// [DNS-28]: crate::requirements::seed_lists#DNS-28
     Text(String),

@@ -207,8 +207,8 @@ impl Error {
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key, or else the code of the write concern error. Server discovery does not use
-    /// this method: it examines write concern errors ([SDAM-93]) and ignores write errors
-    /// ([SDAM-94]).
+    /// this method: it examines write concern errors and ignores write errors ([SDAM-93],
+    /// [SDAM-94]).
     ///
     /// ```
     /// use bson::rawdoc;

@@ -34,8 +34,8 @@ pub struct IndexedWriteError {
     /// Servers seldom send it.
     pub code_name: Option<String>,
     /// The error message of the server, at most
-    /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the
-    /// server left it out ([MSG-33]), or if the errors of one `insert_many` are too large.
+    /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the server left it
+    /// out, or if the errors of one `insert_many` are too large ([MSG-33]).
     ///
     /// [MSG-33]: crate::requirements::messages#MSG-33
     pub message: String,

@@ -5,8 +5,8 @@ use crate::{address::Address, error::Error};
 use bson::oid::ObjectId;
 use std::{fmt, time::Duration};
 
-/// The pool options that differ from their defaults ([CMAP-113]). The field of an option that has
-/// its default is `None`.
+/// The pool options that differ from their defaults. The field of an option that has its default is
+/// `None` ([CMAP-113]).
 ///
 /// [CMAP-113]: crate::requirements::pool#CMAP-113
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Fields for ReportedPoolOptions {
     }
 }
 
-/// The reason why a connection was closed ([CMAP-119]). Log messages have a text for each reason
-/// ([CMAP-139]).
+/// The reason why a connection was closed. Log messages have a text for each reason ([CMAP-119],
+/// [CMAP-139]).
 ///
 /// [CMAP-119]: crate::requirements::pool#CMAP-119
 /// [CMAP-139]: crate::requirements::pool#CMAP-139
@@ -68,8 +68,8 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// The reason why a check out failed ([CMAP-121]). Log messages have a text for each reason
-/// ([CMAP-140]).
+/// The reason why a check out failed. Log messages have a text for each reason ([CMAP-121],
+/// [CMAP-140]).
 ///
 /// [CMAP-121]: crate::requirements::pool#CMAP-121
 /// [CMAP-140]: crate::requirements::pool#CMAP-140
@@ -109,8 +109,9 @@ macro_rules! connection {
 }
 
 events! {
-    /// Events of connections and connection pools ([CMAP-113] to [CMAP-123]). The field
-    /// `connection` is the number of the connection in its pool, from 1.
+    /// Events of connections and connection pools ([CMAP-113] to [CMAP-123]).
+    ///
+    /// The field `connection` is the number of the connection in its pool, from 1.
     ///
     /// [CMAP-113]: crate::requirements::pool#CMAP-113
     /// [CMAP-123]: crate::requirements::pool#CMAP-123

@@ -67,9 +67,9 @@ events! {
         log "Starting topology monitoring",
             "Starting monitoring for topology with ID {topologyId}";
 
-        /// The topology description changed ([EVT-15]). In the first such event, `previous` has the
-        /// type `Unknown` and no servers ([EVT-10]). In the last such event, `new` has the type
-        /// `Unknown` and no servers ([EVT-11]).
+        /// The topology description changed. In the first such event, `previous` has the type
+        /// `Unknown` and no servers. In the last such event, `new` has the type `Unknown` and no
+        /// servers ([EVT-15], [EVT-10], [EVT-11]).
         ///
         /// [EVT-15]: crate::requirements::monitoring_events#EVT-15
         /// [EVT-10]: crate::requirements::monitoring_events#EVT-10
@@ -112,8 +112,8 @@ events! {
         log "Starting server monitoring",
             "Starting monitoring for server {server} in topology with ID {topologyId}";
 
-        /// A server description changed. A new round trip time, for example, is no change
-        /// ([EVT-14]). The first description of a server has the type `Unknown` ([EVT-9]).
+        /// A server description changed. A new round trip time, for example, is no change. The
+        /// first description of a server has the type `Unknown` ([EVT-14], [EVT-9]).
         ///
         /// [EVT-14]: crate::requirements::monitoring_events#EVT-14
         /// [EVT-9]: crate::requirements::monitoring_events#EVT-9
@@ -155,9 +155,10 @@ events! {
             "No server is left to be monitored in topology with ID {topologyId}: {reason}";
 
         /// A server has claimed for some time to be the primary, and is refused as stale: another
-        /// server reported a newer `electionId` or `setVersion` ([SDAM-46]). This lasts until a
-        /// server reports values that are newer still, or until the application creates the client
-        /// anew. The event comes once for each such time.
+        /// server reported a newer `electionId` or `setVersion` ([SDAM-46]).
+        ///
+        /// The refusal lasts until a server reports values that are newer still, or until the
+        /// application creates the client anew. The event comes once for each such time.
         ///
         /// [SDAM-46]: crate::requirements::discovery#SDAM-46
         PrimaryRefused {

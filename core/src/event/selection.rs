@@ -43,8 +43,8 @@ macro_rules! selection {
 }
 
 events! {
-    /// Events of server selection ([SEL-61]). A command that runs on the server of a cursor or on a
-    /// pinned connection selects no server, and has none of these events ([SEL-2]).
+    /// Events of server selection. A command that runs on the server of a cursor or on a pinned
+    /// connection selects no server, and has none of these events ([SEL-61], [SEL-2]).
     ///
     /// [SEL-61]: crate::requirements::server_selection#SEL-61
     /// [SEL-2]: crate::requirements::server_selection#SEL-2

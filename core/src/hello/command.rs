@@ -52,8 +52,8 @@ impl ServerApiFields<'_> {
 /// One hello command: the first command of a handshake if `metadata` is set, else a later check of
 /// a monitor.
 ///
-/// A command without metadata has no handshake fields ([HELLO-10]): only `legacy`, `awaitable` and
-/// `server_api` have an effect, and `load_balanced` only excludes the legacy name.
+/// A command without metadata has no handshake fields: only `legacy`, `awaitable` and `server_api`
+/// have an effect, and `load_balanced` only excludes the legacy name ([HELLO-10]).
 ///
 /// ```
 /// use onionskin_core::{bson::DocumentWriter, unstable::hello::HelloCommand};
@@ -69,8 +69,8 @@ impl ServerApiFields<'_> {
 /// [HELLO-10]: crate::requirements::handshake#HELLO-10
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HelloCommand<'a> {
-    /// True to use the legacy name with `helloOk: true` ([HELLO-4]). Has no effect with an API
-    /// version or a load balancer, which require the modern name ([HELLO-3]).
+    /// True to use the legacy name with `helloOk: true`. Has no effect with an API version or a
+    /// load balancer, which require the modern name ([HELLO-4], [HELLO-3]).
     ///
     /// [HELLO-4]: crate::requirements::handshake#HELLO-4
     /// [HELLO-3]: crate::requirements::handshake#HELLO-3
@@ -81,13 +81,13 @@ pub struct HelloCommand<'a> {
     pub load_balanced: bool,
     /// The `client` document, for handshakes only.
     pub metadata: Option<&'a RawDocument>,
-    /// The compressors that the handshake announces, in order of preference ([HELLO-12]). An empty
-    /// slice is sent as an empty list.
+    /// The compressors that the handshake announces, in order of preference. An empty slice is sent
+    /// as an empty list ([HELLO-12]).
     ///
     /// [HELLO-12]: crate::requirements::handshake#HELLO-12
     pub compressors: &'a [&'a str],
-    /// The user whose mechanisms the server must list, as "database.user" ([AUTH-24]). The user
-    /// name is not prepared with SASLprep ([AUTH-25]).
+    /// The user whose mechanisms the server must list, as "database.user". The user name is not
+    /// prepared with SASLprep ([AUTH-24], [AUTH-25]).
     ///
     /// [AUTH-24]: crate::requirements::authentication#AUTH-24
     /// [AUTH-25]: crate::requirements::authentication#AUTH-25

@@ -8,8 +8,8 @@ use crate::{
 };
 use bson::{RawDocument, RawDocumentBuf};
 
-/// The maximum size of the `client` document in bytes, all overhead of BSON included ([HELLO-32]).
-/// Servers refuse a handshake with a larger document.
+/// The maximum size of the `client` document in bytes, all overhead of BSON included: servers
+/// refuse a handshake with a larger document ([HELLO-32]).
 ///
 /// [HELLO-32]: crate::requirements::handshake#HELLO-32
 pub const MAX_METADATA_BYTES: usize = 512;
@@ -43,13 +43,15 @@ pub struct ClientMetadata {
 
 impl ClientMetadata {
     /// Returns the metadata of the application, the driver, the libraries in `infos` and the
-    /// environment. There is no default for the application name ([HELLO-16]). Duplicates in
-    /// `infos` are dropped ([HELLO-49]).
+    /// environment. There is no default for the application name. Duplicates in `infos` are dropped
+    /// ([HELLO-16], [HELLO-49]).
     ///
-    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order
-    /// ([HELLO-34]): drop all of `env` but its name, drop all of `os` but its type, drop `env`,
-    /// truncate the platform. If that is not enough, the versions and then the names of libraries
-    /// are truncated. The driver's own name and version are never truncated.
+    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order: drop all of
+    /// `env` but its name, drop all of `os` but its type, drop `env`, truncate the platform
+    /// ([HELLO-34]).
+    ///
+    /// If these steps are not enough, the versions and then the names of libraries are truncated.
+    /// The driver's own name and version are never truncated.
     ///
     /// Fails if the application name is longer than [`MAX_APP_NAME_BYTES`], or if an info is
     /// invalid.
@@ -86,9 +88,9 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
-    /// Appends a library to those that were added before ([HELLO-47], [HELLO-50]). Returns false
-    /// and changes nothing if the library was added before with the same version and platform
-    /// ([HELLO-49]), or if there are [`MAX_DRIVER_INFOS`] libraries already.
+    /// Appends a library to those that were added before. Returns false and changes nothing if the
+    /// library was added before with the same version and platform, or if there are
+    /// [`MAX_DRIVER_INFOS`] libraries already ([HELLO-47], [HELLO-50], [HELLO-49]).
     ///
     /// Fails if the info is invalid.
     ///

@@ -66,7 +66,7 @@ const DEFAULT_BSON_OBJECT_SIZE: usize = 16 * 1024 * 1024;
 pub struct HelloReply {
     /// True if the reply has `ok: 1` or `ok: true`.
     pub ok: bool,
-    /// The server type by table A.2.2 ([SDAM-40]). `Unknown` if `ok` is false ([SDAM-41]).
+    /// The server type by table A.2.2. `Unknown` if `ok` is false ([SDAM-40], [SDAM-41]).
     ///
     /// [SDAM-40]: crate::requirements::discovery#SDAM-40
     /// [SDAM-41]: crate::requirements::discovery#SDAM-41
@@ -110,8 +110,8 @@ pub struct HelloReply {
     ///
     /// [SDAM-58]: crate::requirements::discovery#SDAM-58
     pub max_wire_version: i32,
-    /// The session timeout in minutes (`logicalSessionTimeoutMinutes`; [SDAM-54]). `None` if the
-    /// field is absent.
+    /// The session timeout in minutes (`logicalSessionTimeoutMinutes`). `None` if the field is
+    /// absent ([SDAM-54]).
     ///
     /// [SDAM-54]: crate::requirements::discovery#SDAM-54
     pub logical_session_timeout_minutes: Option<i64>,
@@ -197,7 +197,7 @@ impl HelloReply {
     }
 
     /// Returns the server description of the server at `address`. If [`ok`](Self::ok) is false, the
-    /// server is `Unknown` ([SDAM-41]) and has no round trip times ([SDAM-49]).
+    /// server is `Unknown` and has no round trip times ([SDAM-41], [SDAM-49]).
     ///
     /// [SDAM-41]: crate::requirements::discovery#SDAM-41
     /// [SDAM-49]: crate::requirements::discovery#SDAM-49

@@ -1,9 +1,9 @@
 //! Log messages, which are made from events and from warnings about options.
 //!
-//! The specifications define the names, levels and fields of most messages (EVT-25 to EVT-35,
-//! SEL-61 to SEL-64, CMAP-126 to CMAP-140, and the command logging specification). A [`Record`] is
-//! one message, for any library that writes logs. [`LogOptions`] select messages by component and
-//! level.
+//! A [`Record`] is one message, for any library that writes logs. [`LogOptions`] select messages by
+//! component and level. The specifications define the names, levels and fields of most messages
+//! (EVT-25 to EVT-35, SEL-61 to SEL-64, CMAP-126 to CMAP-140, and the command logging
+//! specification).
 
 mod json;
 mod options;

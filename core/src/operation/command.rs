@@ -18,21 +18,21 @@ use std::{fmt, ops::Range, sync::Arc, time::Duration};
 /// The kind of operation that a command belongs to. The kind decides how a server is selected,
 /// whether a failed attempt is retried, and whether write errors in a reply fail the operation.
 ///
-/// Commands of every kind can be retried after retryable overload errors ([BP-2]). The descriptions
-/// of the variants are about other errors.
+/// The descriptions of the variants are about other errors than overload errors. After retryable
+/// overload errors, commands of every kind can be retried ([BP-2]).
 ///
 /// [BP-2]: crate::requirements::retries#BP-2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
     /// A read. The read preference selects the server. With `retryReads`, the read is retried after
-    /// a retryable error ([RR-5]): once or, with a time limit, until the time is over ([RR-18]).
+    /// a retryable error: once or, with a time limit, until the time is over ([RR-5], [RR-18]).
     ///
     /// [RR-5]: crate::requirements::retries#RR-5
     /// [RR-18]: crate::requirements::retries#RR-18
     Read,
     /// A write whose statements each affect at most one document. With `retryWrites`, an
-    /// acknowledged write of this kind carries a transaction number ([RW-7], [RW-8]) and is retried
-    /// as often as a read ([RW-24]), if the server supports retryable writes.
+    /// acknowledged write of this kind carries a transaction number and is retried as often as a
+    /// read, if the server supports retryable writes ([RW-7], [RW-8], [RW-24]).
     ///
     /// [RW-7]: crate::requirements::retries#RW-7
     /// [RW-8]: crate::requirements::retries#RW-8
@@ -43,20 +43,20 @@ pub enum CommandKind {
     /// [RW-10]: crate::requirements::retries#RW-10
     Write,
     /// A command of the application. The driver does not inspect whether it is a write. The server
-    /// is selected as for a read ([RUN-6]), and the command is not retried ([RUN-21]) unless the
-    /// application says how ([`Command::retry_as`]).
+    /// is selected as for a read, and the command is not retried unless [`Command::retry_as`] says
+    /// how ([RUN-6], [RUN-21]).
     ///
     /// [RUN-6]: crate::requirements::messages#RUN-6
     /// [RUN-21]: crate::requirements::messages#RUN-21
     Run,
-    /// An aggregation with `$out` or `$merge`, which is not retried. Its read preference selects
-    /// the server. If an available server is older than 5.0, the primary runs the aggregation
-    /// ([SEL-34]). A write concern error in the reply fails the operation.
+    /// An aggregation with `$out` or `$merge`, which is not retried. A write concern error in the
+    /// reply fails the operation. The read preference selects the server, but if an available
+    /// server is older than 5.0, the primary runs the aggregation ([SEL-34]).
     ///
     /// [SEL-34]: crate::requirements::server_selection#SEL-34
     WritingAggregate,
-    /// A `getMore` or `killCursors`, which runs on the server of its cursor ([SEL-2]) and is not
-    /// retried ([RR-7]).
+    /// A `getMore` or `killCursors`, which runs on the server of its cursor and is not retried
+    /// ([SEL-2], [RR-7]).
     ///
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
     /// [RR-7]: crate::requirements::retries#RR-7
@@ -267,8 +267,8 @@ impl Command {
     }
 
     /// Sets the document sequence of the argument `identifier` to `documents`, which are stored one
-    /// after the other ([MSG-11], [MSG-12]). The command fails if the documents exceed the limits
-    /// that the server has for one command.
+    /// after the other. The command fails if the documents exceed the limits that the server has
+    /// for one command ([MSG-11], [MSG-12]).
     ///
     /// [MSG-11]: crate::requirements::messages#MSG-11
     /// [MSG-12]: crate::requirements::messages#MSG-12
@@ -318,8 +318,8 @@ impl Command {
         self.0.request.max_time_ms = millis.map(|time| i32::try_from(time).unwrap_or(i32::MAX));
     }
 
-    /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command
-    /// waits as in server selection. The command fails if the server is not in the topology.
+    /// Restricts the command to this server. The command fails if the topology lacks the server.
+    /// While the server is unavailable, the command waits as in server selection ([SEL-2]).
     ///
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
     pub fn set_target(&mut self, target: Address) {
@@ -393,8 +393,8 @@ impl Command {
         self.set_session(SessionUse::Explicit(session));
     }
 
-    /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is
-    /// used.
+    /// Marks the command as unacknowledged (`w: 0`): no reply follows, and no session is used
+    /// ([MSG-18]).
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn set_unacknowledged(&mut self) {

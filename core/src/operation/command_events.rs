@@ -54,9 +54,10 @@ impl Exchange {
     }
 
     /// Notes how the exchange ended: queues its last command event, if command events are
-    /// published. The event is a succeeded event if the exchange is completed, and its reply has
-    /// `ok: 1` or no reply was expected ([MSG-18]). Otherwise the event is a failed event. A second
-    /// call changes nothing.
+    /// published. A second call changes nothing.
+    ///
+    /// The event is a succeeded event if the exchange is completed, and its reply has `ok: 1` or no
+    /// reply was expected. Otherwise the event is a failed event ([MSG-18]).
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     #[inline]

@@ -119,10 +119,10 @@ impl Cursor {
         }
     }
 
-    /// Opens a cursor from the reply that an exchange has received. While the cursor is open, it
-    /// keeps the session and, behind a load balancer, the connection of the exchange ([LB-32]). The
-    /// time limit of the operation continues as that of the cursor ([RUN-25], [RUN-39]). Fails if
-    /// there is no reply, or if the reply has no valid cursor.
+    /// Opens a cursor from the reply that an exchange has received. Fails if there is no reply, or
+    /// if the reply has no valid cursor. While the cursor is open, it keeps the session and, behind
+    /// a load balancer, the connection of the exchange. The time limit of the operation continues
+    /// as that of the cursor ([LB-32], [RUN-25], [RUN-39]).
     ///
     /// [LB-32]: crate::requirements::load_balancers#LB-32
     /// [RUN-25]: crate::requirements::messages#RUN-25
@@ -416,10 +416,10 @@ impl Cursor {
         }
     }
 
-    /// Ends the cursor. Returns the `killCursors` command to run. The result of the command is
-    /// ignored ([RUN-38]), except by a bulk write. The time limit of the cursor begins anew for it;
-    /// without one, the limit is [`CLOSE_LIMIT`]. If no command is needed, for example because the
-    /// cursor is exhausted, returns the session and the pin to give back as `Err`.
+    /// Ends the cursor. Returns the `killCursors` command to run. The time limit of the cursor
+    /// begins anew for the command; without one, the limit is [`CLOSE_LIMIT`]. If no command is
+    /// needed, for example because the cursor is exhausted, returns the session and the pin to give
+    /// back as `Err`. The result of the command is ignored, except by a bulk write ([RUN-38]).
     ///
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {

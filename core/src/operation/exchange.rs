@@ -193,11 +193,13 @@ impl Exchange {
     /// Frames the request, and queues the started event if command events are published.
     ///
     /// With a deadline, the request carries `maxTimeMS`: the remaining time minus the minimum round
-    /// trip time of the server ([SEL-59]). A `getMore` does not carry this value, and neither does
-    /// a request to mongocryptd, or one for which the value exceeds an `i32`. If the value would
-    /// not be positive, the call fails: the reply would come too late, and the caller could not
-    /// know whether a write took effect. The call also fails if the request exceeds a limit of the
-    /// server, or if its documents are not valid BSON.
+    /// trip time of the server ([SEL-59]).
+    ///
+    /// A `getMore` does not carry `maxTimeMS`, and neither does a request to mongocryptd, or one
+    /// for which the value exceeds an `i32`. If the value would not be positive, the call fails:
+    /// the reply would come too late, and the caller could not know whether a write took effect.
+    /// The call also fails if the request exceeds a limit of the server, or if its documents are
+    /// not valid BSON.
     ///
     /// [SEL-59]: crate::requirements::server_selection#SEL-59
     #[inline]

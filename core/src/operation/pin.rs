@@ -53,13 +53,14 @@ impl PinUse {
 
 impl Exchange {
     /// Pins the connection for a cursor or a transaction, so that it stays checked out after the
-    /// exchange is given back ([LB-31], [LB-32]). Returns `None` without a load balancer, because
-    /// then every connection of the pool leads to the same server. Also returns `None` for a
-    /// preliminary ping.
+    /// exchange is given back ([LB-31], [LB-32]).
+    ///
+    /// Returns `None` without a load balancer, because then every connection of the pool leads to
+    /// the same server. Also returns `None` for a preliminary ping.
     ///
     /// A connection can have several pins, such as those of a transaction and of cursors that were
-    /// opened in it ([LB-42]). The connection is checked in when all pins are released. While a
-    /// command has a pin, it is not retried on another connection ([LB-39]).
+    /// opened in it. The connection is checked in when all pins are released. While a command has a
+    /// pin, it is not retried on another connection ([LB-42], [LB-39]).
     ///
     /// [LB-31]: crate::requirements::load_balancers#LB-31
     /// [LB-32]: crate::requirements::load_balancers#LB-32

@@ -146,9 +146,9 @@ pub enum Abandoned {
     Run(Command),
 }
 
-/// The operation id and the time limit that all commands of a program share. Command events carry
-/// the operation id ([RW-30]). The first command or question sets both, in
-/// [`Client::start_in`](crate::client::Client::start_in).
+/// The operation id and the time limit that all commands of a program share. The first command or
+/// question sets both, in [`Client::start_in`](crate::client::Client::start_in). Command events
+/// carry the operation id ([RW-30]).
 ///
 /// [RW-30]: crate::requirements::retries#RW-30
 #[derive(Clone, Debug, Default)]

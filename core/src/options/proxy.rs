@@ -27,9 +27,9 @@ pub struct Socks5Proxy {
     pub host: String,
     /// `proxyPort`. Default: 1080.
     pub port: Option<u16>,
-    /// `proxyUsername` and `proxyPassword`. If both are empty, there are no credentials
-    /// ([SOCKS-5], [SOCKS-7]). The client offers two methods to the proxy: user name and password,
-    /// and no authentication. The proxy chooses one of them ([SOCKS-13]). Default: none.
+    /// `proxyUsername` and `proxyPassword`. If both are empty, there are no credentials. The client
+    /// offers two methods to the proxy: user name and password, and no authentication. The proxy
+    /// chooses one of them. Default: none ([SOCKS-5], [SOCKS-7], [SOCKS-13]).
     ///
     /// [SOCKS-5]: crate::requirements::proxies#SOCKS-5
     /// [SOCKS-7]: crate::requirements::proxies#SOCKS-7
@@ -134,9 +134,9 @@ impl Socks5Proxy {
     /// Checks the host, the port and the credentials. The check of a client's options
     /// ([`ClientOptions::validate`](super::ClientOptions::validate)) includes this one.
     ///
-    /// The host must be a domain name, an IPv4 address or an IPv6 address ([SOCKS-2]). User name
-    /// and password need each other ([SOCKS-6], [SOCKS-8]), and are at most
-    /// [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) long.
+    /// The host must be a domain name, an IPv4 address or an IPv6 address. User name and password
+    /// need each other, and are at most [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) long ([SOCKS-2],
+    /// [SOCKS-6], [SOCKS-8]).
     ///
     /// ```
     /// use onionskin_core::options::Socks5Proxy;

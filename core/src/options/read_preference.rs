@@ -240,8 +240,8 @@ impl ReadPreference {
     /// nearest. The first tag set that matches a candidate decides, and an empty tag set matches
     /// every member ([SEL-21]).
     ///
-    /// Fails with mode primary if a tag set is not empty ([SEL-14]), and if a tag name contains a
-    /// NUL character. For tag sets of [`ReadPreferenceOptions`], the operation fails instead.
+    /// Fails if a tag name contains a NUL character, and with mode primary if a tag set is not
+    /// empty. For tag sets of [`ReadPreferenceOptions`], the operation fails instead ([SEL-14]).
     ///
     /// ```
     /// use onionskin_core::options::{ReadMode, ReadPreference};
@@ -271,8 +271,8 @@ impl ReadPreference {
 
     /// Excludes secondaries whose estimated staleness is greater than this.
     ///
-    /// Fails with mode primary ([SEL-15]). The minimum, 90 s or more, depends on the deployment, so
-    /// that server selection checks it and this setter does not ([STALE-5]).
+    /// Fails with mode primary. The minimum, 90 s or more, depends on the deployment, so that
+    /// server selection checks it and this setter does not ([SEL-15], [STALE-5]).
     ///
     /// ```
     /// use onionskin_core::options::ReadPreference;

@@ -8,8 +8,10 @@ use std::time::Duration;
 /// be established, or broke while it was available or draining.
 ///
 /// The errors of a server that refuses connections can mean overload, and then do not clear the
-/// pool ([CMAP-44]). Without this pause, such a server would get connection attempts as fast as the
-/// network allows. The pause ends early if the pool is cleared and marked as ready again.
+/// pool. Without this pause, such a server would get connection attempts as fast as the network
+/// allows ([CMAP-44]).
+///
+/// The pause ends early if the pool is cleared and marked as ready again.
 ///
 /// [CMAP-44]: crate::requirements::pool#CMAP-44
 pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
@@ -20,8 +22,9 @@ const TICK: Duration = Duration::from_nanos(1);
 
 impl<C> Pool<C> {
     /// Does the work that is due: fails requests that waited too long, closes perished connections,
-    /// and creates a connection for `minPoolSize` ([CMAP-107], [CMAP-109]). A call before the
-    /// deadline is harmless.
+    /// and creates a connection for `minPoolSize` ([CMAP-107], [CMAP-109]).
+    ///
+    /// A call before the deadline is harmless.
     ///
     /// [CMAP-107]: crate::requirements::pool#CMAP-107
     /// [CMAP-109]: crate::requirements::pool#CMAP-109

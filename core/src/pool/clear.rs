@@ -10,7 +10,9 @@ use crate::{
 impl<C> Pool<C> {
     /// Clears the pool of a server that is no load balancer, because of the error `cause`. All
     /// connections become stale, the requests in the queue fail, and the pool is paused ([CMAP-90]
-    /// to [CMAP-93]). Does nothing if the pool is closed.
+    /// to [CMAP-93]).
+    ///
+    /// Does nothing if the pool is closed.
     ///
     /// With `interrupt`, pending connections are closed and their requests fail, and operations on
     /// connections in use are interrupted ([CMAP-94]).
@@ -47,8 +49,8 @@ impl<C> Pool<C> {
     }
 
     /// Closes the pool for good, for example because the client is closed or the server has left
-    /// the topology ([CMAP-55]). All requests fail. Connections in use are closed at check in
-    /// ([CMAP-56]), all others now.
+    /// the topology. All requests fail. Connections in use are closed at check in, all others now
+    /// ([CMAP-55], [CMAP-56]).
     ///
     /// [CMAP-55]: crate::requirements::pool#CMAP-55
     /// [CMAP-56]: crate::requirements::pool#CMAP-56

@@ -171,8 +171,8 @@ struct Request {
 }
 
 impl<C> Pool<C> {
-    /// Creates a paused pool of generation 0 without connections ([CMAP-52]). If `subscribed` is
-    /// true, the pool emits events, beginning with `PoolEvent::Created`.
+    /// Creates a paused pool of generation 0 without connections. If `subscribed` is true, the pool
+    /// emits events, beginning with `PoolEvent::Created` ([CMAP-52]).
     ///
     /// [CMAP-52]: crate::requirements::pool#CMAP-52
     #[must_use]
@@ -204,8 +204,8 @@ impl<C> Pool<C> {
         pool
     }
 
-    /// Marks the pool as ready, for example after a successful check of its server ([CMAP-54]).
-    /// Does nothing if the pool is ready already ([CMAP-58]) or closed.
+    /// Marks the pool as ready, for example after a successful check of its server. Does nothing if
+    /// the pool is ready already or closed ([CMAP-54], [CMAP-58]).
     ///
     /// [CMAP-54]: crate::requirements::pool#CMAP-54
     /// [CMAP-58]: crate::requirements::pool#CMAP-58

@@ -78,7 +78,7 @@ impl Services {
 
 impl<C> Pool<C> {
     /// Assigns a pending connection to the service that answered its hello, and returns the
-    /// generation of that service ([CMAP-99], [LB-49]). The connection takes that generation.
+    /// generation of that service. The connection takes that generation ([CMAP-99], [LB-49]).
     ///
     /// Returns `None` and changes nothing if the connection is not pending or has a service
     /// already.
@@ -102,9 +102,10 @@ impl<C> Pool<C> {
         Some(generation)
     }
 
-    /// Clears one service behind the load balancer: its connections become stale ([CMAP-101]). The
-    /// pool does not change its state, and requests continue to wait ([CMAP-102]). Does nothing if
-    /// the service has no connections or the pool is closed.
+    /// Clears one service behind the load balancer: its connections become stale. The pool does not
+    /// change its state, and requests continue to wait ([CMAP-101], [CMAP-102]).
+    ///
+    /// Does nothing if the service has no connections or the pool is closed.
     ///
     /// [CMAP-101]: crate::requirements::pool#CMAP-101
     /// [CMAP-102]: crate::requirements::pool#CMAP-102

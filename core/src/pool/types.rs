@@ -93,8 +93,9 @@ pub enum Condition<C> {
     /// read and dropped.
     ReplyDue,
     /// The connection cannot be used again, for example after a network error or a timeout
-    /// ([CMAP-27]). The closed event of the connection reports the error, unless the pool is
-    /// closed.
+    /// ([CMAP-27]).
+    ///
+    /// The closed event of the connection reports the error, unless the pool is closed.
     ///
     /// [CMAP-27]: crate::requirements::pool#CMAP-27
     Broken(Option<Error>),
@@ -159,8 +160,8 @@ pub enum Order<C> {
         /// The error of the check out.
         error: Error,
     },
-    /// Interrupt the use of this connection ([CMAP-94]). The connection stays checked out until the
-    /// caller checks it in.
+    /// Interrupt the use of this connection, which stays checked out until the caller checks it in
+    /// ([CMAP-94]).
     ///
     /// [CMAP-94]: crate::requirements::pool#CMAP-94
     Interrupt {

@@ -5,9 +5,11 @@ use crate::{description::ServerId, error::Error, time::Instant};
 
 impl Sdam {
     /// Resets the machine in a forked child process. The open connections belong to the parent
-    /// process ([CMAP-103]), so the monitors close them. All servers become Unknown, and their
-    /// pools are cleared. With background monitoring, new checks begin at once. Behind a load
-    /// balancer, the server and its pool are replaced instead.
+    /// process, so the monitors close them. All servers become Unknown, and their pools are cleared
+    /// ([CMAP-103]).
+    ///
+    /// With background monitoring, new checks begin at once. Behind a load balancer, the server and
+    /// its pool are replaced instead.
     ///
     /// `cause` is the error of the cancelled checks, of the clears and of the Unknown servers.
     ///

@@ -97,10 +97,11 @@ impl Sdam {
     }
 
     /// Handles the reply to the `hello` of a pool's new connection: the reply updates the server
-    /// description as the reply to a check does ([MON-22]). A reply without `ok: 1` changes
-    /// nothing, nor does a reply behind a load balancer. An Unknown server stays Unknown until its
-    /// monitor gets a reply, since the reply to the pool's connection can be older than the error
-    /// that made the server Unknown.
+    /// description as the reply to a check does ([MON-22]).
+    ///
+    /// A reply without `ok: 1` changes nothing, nor does a reply behind a load balancer. An Unknown
+    /// server stays Unknown until its monitor gets a reply, since the reply to the pool's
+    /// connection can be older than the error that made the server Unknown.
     ///
     /// [MON-22]: crate::requirements::monitoring#MON-22
     pub fn handle_application_handshake(
@@ -174,9 +175,9 @@ impl Sdam {
     }
 
     /// Sets whether operations wait for a suitable server. When operations begin to wait, and then
-    /// every 500 ms, the machine requests checks of all servers ([SDAM-119]). In a client that
-    /// checks servers on demand, the machine instead begins or continues a scan if the topology is
-    /// stale ([MON-26]), and suspends the scan when no operation waits any more.
+    /// every 500 ms, the machine requests checks of all servers. In a client that checks servers on
+    /// demand, the machine instead begins or continues a scan if the topology is stale, and
+    /// suspends the scan when no operation waits any more ([SDAM-119], [MON-26]).
     ///
     /// [SDAM-119]: crate::requirements::discovery#SDAM-119
     /// [MON-26]: crate::requirements::monitoring#MON-26
@@ -202,8 +203,10 @@ impl Sdam {
     }
 
     /// Requests an immediate check of every server. A monitor whose check is running ignores the
-    /// request ([MON-17]). In a client that checks servers on demand, the topology becomes stale
-    /// instead, so that a scan comes before the next server selection.
+    /// request ([MON-17]).
+    ///
+    /// In a client that checks servers on demand, the topology becomes stale instead, so that a
+    /// scan comes before the next server selection.
     ///
     /// [MON-17]: crate::requirements::monitoring#MON-17
     pub fn request_check(&mut self, now: Instant) {

@@ -38,25 +38,24 @@ pub struct SdamOptions {
     /// [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY) counts as this minimum. The
     /// default is [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]). The
-    /// limit of an awaited reply is longer by `heartbeat_frequency` ([MON-44]). `None` and zero
-    /// mean no limit. 10 s by default.
+    /// `connectTimeoutMS`: the time limit of a check, connecting included. The limit of an awaited
+    /// reply is longer by `heartbeat_frequency`. `None` and zero mean no limit. 10 s by default
+    /// ([MON-10], [MON-11], [MON-44]).
     ///
     /// [MON-10]: crate::requirements::monitoring#MON-10
     /// [MON-11]: crate::requirements::monitoring#MON-11
     /// [MON-44]: crate::requirements::monitoring#MON-44
     pub connect_timeout: Option<Duration>,
-    /// True if monitors use the streaming protocol with servers that support streaming. A client
-    /// derives the value from `serverMonitoringMode` and from the platform of the process ([MON-1]
-    /// to [MON-5]). True by default, and ignored with `scanning`.
+    /// True if monitors use the streaming protocol with servers that support streaming. True by
+    /// default, and ignored with `scanning`. A client derives the value from `serverMonitoringMode`
+    /// and from the platform of the process ([MON-1] to [MON-5]).
     ///
     /// [MON-1]: crate::requirements::monitoring#MON-1
     /// [MON-5]: crate::requirements::monitoring#MON-5
     pub streaming: bool,
-    /// True if an Unknown server that another member names as primary becomes `PossiblePrimary`
-    /// ([SDAM-12]). The type decides the order of checks in a scan, so `scanning` implies this
-    /// option. With background monitoring, `PossiblePrimary` means the same as Unknown. False by
-    /// default.
+    /// True if an Unknown server that another member names as primary becomes `PossiblePrimary`.
+    /// False by default. The type decides the order of checks in a scan, so `scanning` implies this
+    /// option. With background monitoring, `PossiblePrimary` means the same as Unknown ([SDAM-12]).
     ///
     /// [SDAM-12]: crate::requirements::discovery#SDAM-12
     pub possible_primary: bool,
@@ -64,9 +63,9 @@ pub struct SdamOptions {
     /// client does not stream, and its next scan is due `heartbeat_frequency` after the end of the
     /// last one. `None`, the default, means background monitoring.
     pub scanning: Option<Seed>,
-    /// True if the client declares no server API version and is not behind a load balancer
-    /// ([MON-7]). A check on an open connection then uses `hello` only if the last reply had
-    /// `helloOk: true`, and legacy hello otherwise. True by default.
+    /// True if the client declares no server API version and is not behind a load balancer, which
+    /// is the default. A check on an open connection then uses `hello` only if the last reply had
+    /// `helloOk: true`, and legacy hello otherwise ([MON-7]).
     ///
     /// [MON-7]: crate::requirements::monitoring#MON-7
     pub legacy_hello: bool,
@@ -101,8 +100,8 @@ impl SdamOptions {
     }
 }
 
-/// The id of a connection that a monitor opens. A heartbeat event contains the id of its connection
-/// ([EVT-21]), so the id is allotted before the socket exists.
+/// The id of a connection that a monitor opens. A heartbeat event contains the id of its
+/// connection, so the id is allotted before the socket exists ([EVT-21]).
 ///
 /// [EVT-21]: crate::requirements::monitoring_events#EVT-21
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,10 +126,11 @@ pub enum MonitorTask {
 pub enum Order {
     /// Publish an event.
     Emit(SdamEvent),
-    /// Connect and do the handshake, without authentication and without `saslSupportedMechs`
-    /// ([MON-15]). The reply to the handshake is the outcome of a check ([MON-19]) or, with
-    /// [`MonitorTask::Rtt`], a measurement of the round trip time. Report the reply with
-    /// `handle_connected`, and an error with `handle_failed`.
+    /// Connect and do the handshake, without authentication and without `saslSupportedMechs`. The
+    /// reply to the handshake is the outcome of a check or, with [`MonitorTask::Rtt`], a
+    /// measurement of the round trip time ([MON-15], [MON-19]).
+    ///
+    /// Report the reply with `handle_connected`, and an error with `handle_failed`.
     ///
     /// [MON-15]: crate::requirements::monitoring#MON-15
     /// [MON-19]: crate::requirements::monitoring#MON-19
@@ -164,7 +164,7 @@ pub enum Order {
         /// True to send the legacy hello command instead of `hello`.
         legacy: bool,
         /// The `topologyVersion` and `maxAwaitTimeMS` of an awaitable `hello`, whose message has
-        /// the flag `exhaustAllowed` ([MON-34] to [MON-36]). `None` for a plain `hello`.
+        /// the flag `exhaustAllowed`. `None` for a plain `hello` ([MON-34] to [MON-36]).
         ///
         /// [MON-34]: crate::requirements::monitoring#MON-34
         /// [MON-36]: crate::requirements::monitoring#MON-36

@@ -48,8 +48,8 @@ use std::{
     time::Duration,
 };
 
-/// `cooldownMS`: the time for which scans skip a server whose check failed with a network error
-/// ([MON-23]). The value is not configurable.
+/// `cooldownMS`: the time for which scans skip a server whose check failed with a network error.
+/// The value is not configurable ([MON-23]).
 ///
 /// [MON-23]: crate::requirements::monitoring#MON-23
 pub const COOLDOWN: Duration = Duration::from_secs(5);
@@ -137,9 +137,9 @@ impl Sdam {
     }
 
     /// Marks the topology as stale if `heartbeat_frequency` has passed since the end of the last
-    /// scan ([MON-25]), and drops a suspended scan that began at least that long ago. Returns true
-    /// if the topology is stale, so that an operation that begins now waits for a scan. False with
-    /// background monitoring.
+    /// scan, and drops a suspended scan that began at least that long ago. Returns true if the
+    /// topology is stale, so that an operation that begins now waits for a scan. False with
+    /// background monitoring ([MON-25]).
     ///
     /// [MON-25]: crate::requirements::monitoring#MON-25
     pub fn wants_scan(&mut self, now: Instant) -> bool {
@@ -172,9 +172,11 @@ impl Sdam {
     }
 
     /// Marks the topology as stale, so that the next server selection waits for a scan: for example
-    /// if no server suits after the last scan ([MON-26]), or after a "not writable primary" error
-    /// ([SDAM-97]). A suspended scan is dropped. A scan under way that is not suspended is followed
-    /// by another one. With background monitoring nothing changes.
+    /// if no server suits after the last scan, or after a "not writable primary" error ([MON-26],
+    /// [SDAM-97]).
+    ///
+    /// A suspended scan is dropped. A scan under way that is not suspended is followed by another
+    /// one. With background monitoring nothing changes.
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     /// [SDAM-97]: crate::requirements::discovery#SDAM-97
@@ -302,10 +304,10 @@ impl Sdam {
         running.is_some_and(|running| running.suspended.is_none())
     }
 
-    /// Returns the earliest start of the next scan: 500 ms after the last scan ended ([MON-26]) or,
-    /// if [`mark_stale`](Self::mark_stale) dropped the last scan, 500 ms after its suspension.
+    /// Returns the earliest start of the next scan: 500 ms after the last scan ended or, if
+    /// [`mark_stale`](Self::mark_stale) dropped the last scan, 500 ms after its suspension.
     /// [`handle_forked`](Self::handle_forked) sets the time of its call instead. [`Instant::ZERO`]
-    /// if no scan has ended or was dropped yet.
+    /// if no scan has ended or was dropped yet ([MON-26]).
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     #[must_use]

@@ -17,11 +17,11 @@ impl Sdam {
     }
 
     /// Replaces the hosts of the topology by those of new SRV records. Servers of hosts that stay
-    /// keep their monitor, their pool and their description ([SRV-18]). New hosts are added as
-    /// Unknown and checked, and hosts that are gone are removed ([SRV-17], [SRV-31]).
+    /// keep their monitor, their pool and their description. New hosts are added as Unknown and
+    /// checked, and hosts that are gone are removed ([SRV-18], [SRV-17], [SRV-31]).
     ///
-    /// Changes nothing if `hosts` is empty, and if the topology type has become another one since
-    /// the lookup began ([SRV-4]). At most [`MAX_SERVERS`] hosts are used.
+    /// At most [`MAX_SERVERS`] hosts are used. Changes nothing if `hosts` is empty, and if the
+    /// topology type has become another one since the lookup began ([SRV-4]).
     ///
     /// [SRV-4]: crate::requirements::srv_polling#SRV-4
     /// [SRV-17]: crate::requirements::srv_polling#SRV-17

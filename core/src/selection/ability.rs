@@ -9,8 +9,8 @@ use crate::{
 use std::sync::Arc;
 
 impl TopologyDescription {
-    /// True if the topology has a readable server for this read preference ([EVT-24], table B.2).
-    /// Without an argument, mode primary applies.
+    /// True if the topology has a readable server for this read preference. Without an argument,
+    /// mode primary applies ([EVT-24], table B.2).
     ///
     /// The estimate of staleness needs `heartbeatFrequencyMS`, which a topology description does
     /// not contain; the default is used. In a replica set, no server suits a maximum staleness
@@ -47,8 +47,8 @@ impl TopologyDescription {
         }
     }
 
-    /// True if the topology has a writable server ([EVT-24], table B.2). With type `Single` or
-    /// `Sharded`, any available server counts.
+    /// True if the topology has a writable server. With type `Single` or `Sharded`, any available
+    /// server counts ([EVT-24], table B.2).
     ///
     /// [EVT-24]: crate::requirements::monitoring_events#EVT-24
     #[must_use]

@@ -28,9 +28,9 @@ pub enum Criteria {
 }
 
 impl Criteria {
-    /// Returns the read preference by which a server of this topology description is selected
-    /// ([SEL-26]). `None` for writes. For [`Self::WritingAggregate`], two descriptions can give
-    /// different read preferences.
+    /// Returns the read preference by which a server of this topology description is selected.
+    /// `None` for writes. For [`Self::WritingAggregate`], two descriptions can give different read
+    /// preferences ([SEL-26]).
     ///
     /// [SEL-26]: crate::requirements::server_selection#SEL-26
     #[must_use]

@@ -11,9 +11,10 @@ use std::{fmt::Write, sync::Arc};
 /// the others.
 const MAX_LISTED_SERVERS: usize = 10;
 
-/// Returns the error of a failed server selection ([SEL-60]). If a server is available, the text
-/// lists the servers. Otherwise the text contains the error that all servers with an error share,
-/// or the error of each of them. The text says so if no server is known or if none has replied yet.
+/// Returns the error of a failed server selection. If a server is available, the text lists the
+/// servers. Otherwise the text contains the error that all servers with an error share, or the
+/// error of each of them. The text says so if no server is known or if none has replied yet
+/// ([SEL-60]).
 ///
 /// [SEL-60]: crate::requirements::server_selection#SEL-60
 #[must_use]

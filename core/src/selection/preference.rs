@@ -10,6 +10,7 @@ use crate::{
 static PRIMARY_PREFERRED: ReadPreference = ReadPreference::new(ReadMode::PrimaryPreferred);
 
 /// Returns the read preference to send as `$readPreference`, or `None` if none is sent ([SEL-24]).
+///
 /// `preference` is `None` for operations without a read preference, such as writes.
 ///
 /// [SEL-24]: crate::requirements::server_selection#SEL-24

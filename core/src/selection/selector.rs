@@ -71,9 +71,9 @@ impl Selector {
         self.random = random;
     }
 
-    /// Sets the application's server selector ([SEL-10]). With one, each selection asks a
-    /// [`question`](Self::question) and then calls
-    /// [`select_from_answer`](Self::select_from_answer).
+    /// Sets the application's server selector. With a server selector, each selection asks a
+    /// [`question`](Self::question) and then calls [`select_from_answer`](Self::select_from_answer)
+    /// ([SEL-10]).
     ///
     /// [SEL-10]: crate::requirements::server_selection#SEL-10
     #[must_use]
@@ -97,8 +97,8 @@ impl Selector {
     /// topology description.
     ///
     /// `version` is the version of the description ([`Sdam::version`](crate::sdam::Sdam::version)).
-    /// Fails if a server is incompatible ([SEL-40]) or if the maximum staleness is too small
-    /// ([STALE-6]).
+    /// Fails if a server is incompatible or if the maximum staleness is too small ([SEL-40],
+    /// [STALE-6]).
     ///
     /// [SEL-40]: crate::requirements::server_selection#SEL-40
     /// [STALE-6]: crate::requirements::server_selection#STALE-6
@@ -168,8 +168,9 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// Returns the question to the application's server selector ([SEL-10]), and to `own`, the
-    /// selector of the operation. `None` without such a selector, or if no server is suitable.
+    /// Returns the question to the application's server selector, and to `own`, the selector of the
+    /// operation. `None` without such a selector, or if no server is suitable ([SEL-10]).
+    ///
     /// Fails as [`select`](Self::select) does.
     ///
     /// [SEL-10]: crate::requirements::server_selection#SEL-10

@@ -13,8 +13,8 @@ type Servers<'a> = Vec<&'a Arc<ServerDescription>>;
 
 /// Returns the suitable servers, sorted by address, before the latency window ([SEL-39]).
 ///
-/// Servers in `deprioritized` are returned only if no other server is suitable ([SEL-41],
-/// [SEL-42]). Fails if the maximum staleness is too small ([STALE-6]).
+/// Servers in `deprioritized` are returned only if no other server is suitable. Fails if the
+/// maximum staleness is too small ([SEL-41], [SEL-42], [STALE-6]).
 ///
 /// [SEL-39]: crate::requirements::server_selection#SEL-39
 /// [SEL-41]: crate::requirements::server_selection#SEL-41

@@ -28,13 +28,13 @@ use std::{
 /// The TLS configuration of a client: trusted authorities, the client's certificate, and the time
 /// of day. Cloning is cheap, and clones share the time.
 ///
-/// The insecure options switch checks off ([URI-21]). `tlsAllowInvalidHostnames` switches off the
-/// check of the host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of
-/// chain, validity, purpose and host name. The peer's proof that it holds the key of the
-/// certificate is always checked. Revocation is checked unless one of
-/// `tlsAllowInvalidCertificates`, `tlsInsecure` and `tlsDisableCertificateRevocationCheck` is set.
-/// A session asks OCSP responders only if its context was made with
-/// [`with_status_queries`](Self::with_status_queries), and not with `tlsDisableOCSPEndpointCheck`.
+/// The insecure options switch checks off. `tlsAllowInvalidHostnames` switches off the check of the
+/// host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of chain,
+/// validity, purpose and host name. The peer's proof that it holds the key of the certificate is
+/// always checked. Revocation is checked unless one of `tlsAllowInvalidCertificates`, `tlsInsecure`
+/// and `tlsDisableCertificateRevocationCheck` is set. A session asks OCSP responders only if its
+/// context was made with [`with_status_queries`](Self::with_status_queries), and not with
+/// `tlsDisableOCSPEndpointCheck` ([URI-21]).
 ///
 /// Handshakes run under the client's lock, where a slow one delays all operations. A certificate
 /// chain that would take long to check is therefore refused at once.

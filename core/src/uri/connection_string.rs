@@ -168,8 +168,10 @@ impl ConnectionString {
     }
 
     /// Sets the user name and the password, which need no encoding. `None` for no password, which
-    /// differs from an empty one ([CS-7]). Fails if the authentication mechanism forbids or
-    /// requires one of them, and if the user name is empty.
+    /// differs from an empty one ([CS-7]).
+    ///
+    /// Fails if the authentication mechanism forbids or requires one of them, and if the user name
+    /// is empty.
     ///
     /// ```
     /// use onionskin_core::uri::ConnectionString;

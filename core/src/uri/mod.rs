@@ -8,7 +8,7 @@
 //! Rules of connection strings that the documentation of the options does not state:
 //!
 //! * Only `tls=true` (or `ssl=true`) and `mongodb+srv` switch TLS on. Other options, such as
-//!   `tlsCAFile`, do not (URI-20). `tls=false` switches TLS off, also with `mongodb+srv`.
+//!   `tlsCAFile`, do not. `tls=false` switches TLS off, also with `mongodb+srv` (URI-20).
 //! * `tlsInsecure` accepts any certificate for any host name (URI-21).
 //! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
 //!   values are split at commas after decoding. Such a value can be set in code (CS-31).
@@ -112,8 +112,8 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 }
 
 /// Parses a connection string for a client with this kind of monitoring. With
-/// [`Monitoring::Scanning`] the string may contain `serverSelectionTryOnce`, which is unknown
-/// otherwise ([SEL-6]), and the default of `heartbeatFrequencyMS` differs.
+/// [`Monitoring::Scanning`] the default of `heartbeatFrequencyMS` differs, and the string may
+/// contain `serverSelectionTryOnce`, which is unknown otherwise ([SEL-6]).
 ///
 /// ```
 /// use onionskin_core::{options::Monitoring, uri};

@@ -22,8 +22,8 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 ///
 /// `hosts` are the hosts of the SRV records and become the seeds; the caller has applied
 /// `srvMaxHosts`. `txt` has one element for each TXT record, whose strings are joined with nothing
-/// between them ([DNS-28]). The TXT record sets only options that neither the string nor code has
-/// set ([DNS-32], [DNS-37]).
+/// between them. The TXT record sets only options that neither the string nor code has set
+/// ([DNS-28], [DNS-32], [DNS-37]).
 ///
 /// Fails without hosts, with more than one TXT record, with a TXT record that is malformed or has
 /// an option that is not permitted there, or if a host lies outside of the domain of the string.
@@ -162,9 +162,11 @@ fn srv_domain(srv_host: &str) -> String {
 /// which this is false must not be contacted ([DNS-19]).
 ///
 /// The domain name is `srv_host` without its first label, or all of it if it has fewer than three
-/// labels ([DNS-4], [DNS-20]). The comparison is at the boundary of a label and ignores letter
-/// case. The labels before the domain name consist of letters, digits, hyphens and underscores. So
-/// a DNS name with other bytes in its labels is not taken for a host, nor is the root.
+/// labels. The comparison is at the boundary of a label and ignores letter case ([DNS-4],
+/// [DNS-20]).
+///
+/// The labels before the domain name consist of letters, digits, hyphens and underscores. So a DNS
+/// name with other bytes in its labels is not taken for a host, nor is the root.
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};

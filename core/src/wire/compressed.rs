@@ -8,8 +8,8 @@ pub const COMPRESSED_START: usize = HEADER_BYTES + 9;
 /// The fields between the header of an OP_COMPRESSED message and the compressed bytes
 /// ([COMP-11]).
 ///
-/// The compressed bytes are a whole message without its header ([COMP-12]). The ids of that message
-/// are in the header of the OP_COMPRESSED message ([COMP-24]).
+/// The compressed bytes are a whole message without its header. The ids of that message are in the
+/// header of the OP_COMPRESSED message ([COMP-12], [COMP-24]).
 ///
 /// [COMP-11]: crate::requirements::compression#COMP-11
 /// [COMP-12]: crate::requirements::compression#COMP-12

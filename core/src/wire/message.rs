@@ -22,7 +22,7 @@ pub struct Flags(u32);
 impl Flags {
     /// The message ends with a CRC-32C checksum of all bytes before it.
     pub const CHECKSUM_PRESENT: Self = Self(1);
-    /// In a request: no reply follows ([MSG-18]). In a reply: another reply follows ([MSG-20]).
+    /// In a request: no reply follows. In a reply: another reply follows ([MSG-18], [MSG-20]).
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     /// [MSG-20]: crate::requirements::messages#MSG-20
@@ -109,9 +109,9 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// Decodes a whole message. The header is skipped: [`Header::decode`] checks it.
     ///
-    /// The sections can have any order ([MSG-9]). Lengths, kinds and identifiers are checked here,
-    /// and a checksum is verified. A message with more than [`MAX_SEQUENCES`] document sequences is
-    /// refused.
+    /// Lengths, kinds and identifiers are checked here, and a checksum is verified. A message with
+    /// more than [`MAX_SEQUENCES`] document sequences is refused. The sections can have any order
+    /// ([MSG-9]).
     ///
     /// [MSG-9]: crate::requirements::messages#MSG-9
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {

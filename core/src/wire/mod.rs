@@ -64,8 +64,8 @@ pub enum WireError {
     ///
     /// [COMP-26]: crate::requirements::compression#COMP-26
     UnknownCompressor(u8),
-    /// A compressed message that cannot be decompressed, or not to its stated size ([COMP-26]). The
-    /// text names the fault.
+    /// A compressed message that cannot be decompressed, or not to its stated size. The text names
+    /// the fault ([COMP-26]).
     ///
     /// [COMP-26]: crate::requirements::compression#COMP-26
     Decompression(&'static str),

@@ -80,11 +80,12 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     /// preference has no effect.
     ///
     /// Use this only for commands that take a transaction number, and only if each of their
-    /// statements affects one document at most. Servers refuse the number for other commands
-    /// ([RW-7], [RW-8]). A standalone server takes none, so there the command is not retried
-    /// ([RW-3]). Write errors and write concern errors in the reply fail the call with an error of
-    /// the kind [`ErrorKind::Write`](crate::error::ErrorKind::Write). The call also fails for a
-    /// command that has a field `txnNumber`.
+    /// statements affects one document at most. Servers refuse the number for other commands. A
+    /// standalone server takes none, so there the command is not retried ([RW-7], [RW-8], [RW-3]).
+    ///
+    /// Write errors and write concern errors in the reply fail the call with an error of the kind
+    /// [`ErrorKind::Write`](crate::error::ErrorKind::Write). The call also fails for a command that
+    /// has a field `txnNumber`.
     ///
     /// ```no_run
     /// # use onionskin::{Database, Error, Runtime, bson::doc};

@@ -192,8 +192,9 @@ impl<R: Runtime> ClientBuilder<R> {
     ///
     /// If the hosts of a `mongodb+srv` string are not known, the client looks them up while it
     /// runs. A failure is then the error of the operations that wait, and the next operation begins
-    /// another lookup ([DNS-12]). With [`resolve`](Self::resolve) before, a failure is noticed at
-    /// once.
+    /// another lookup ([DNS-12]).
+    ///
+    /// With [`resolve`](Self::resolve) before, a failed lookup is noticed at once.
     ///
     /// Fails if an option or a driver info is invalid, if a certificate cannot be read or used, and
     /// if the system gives no random numbers. Fails with

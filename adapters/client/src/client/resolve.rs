@@ -21,10 +21,12 @@ impl<R: Runtime> ClientBuilder<R> {
     /// set as well.
     ///
     /// Options that are set in code override the connection string, and both override the TXT
-    /// record ([DNS-32]). The client looks the SRV records up again later, as specified for sharded
-    /// clusters. Each lookup has the time limit `connectTimeoutMS`. If the future is dropped, the
-    /// lookups end. The lookups run on the runtime on which the client will run; build the client
-    /// while that runtime runs.
+    /// record ([DNS-32]).
+    ///
+    /// The client looks the SRV records up again later, as specified for sharded clusters. Each
+    /// lookup has the time limit `connectTimeoutMS`. If the future is dropped, the lookups end. The
+    /// lookups run on the runtime on which the client will run; build the client while that runtime
+    /// runs.
     ///
     /// Fails with [`DnsResolve`](crate::error::ErrorKind::DnsResolve) if there is no usable answer,
     /// and with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the records are

@@ -19,8 +19,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// operation that fails. With [`ordered(false)`](CollectionBulkWrite::ordered), all inserts are
     /// sent first, then all updates and replacements, then all deletes, and a failure ends nothing.
     ///
-    /// A command is retried as a write unless it has an operation that can affect several documents
-    /// ([RW-8]). With an unacknowledged write concern (`w: 0`) all counts of the result are zero.
+    /// With an unacknowledged write concern (`w: 0`) all counts of the result are zero. A command
+    /// is retried as a write unless it has an operation that can affect several documents ([RW-8]).
     ///
     /// Fails before anything is sent: without an operation, for an operation of another collection,
     /// and for one that is not valid or cannot be encoded. An operation without a namespace is one

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc, time::Duration};
 /// before the server has checked them (AUTH-98).
 const VALID_BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
 
-/// The source of AWS credentials ([AUTH-88]), in the order of the search.
+/// The source of AWS credentials, in the order of the search ([AUTH-88]).
 ///
 /// [AUTH-88]: crate::requirements::authentication#AUTH-88
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// `socketCheckIntervalMS`: how long a connection is idle before it is pinged ([SEL-7], [SEL-72]).
-/// 5 seconds; not an option.
+/// `socketCheckIntervalMS`: how long a connection is idle before it is pinged. 5 seconds; not an
+/// option ([SEL-7], [SEL-72]).
 ///
 /// [SEL-7]: crate::requirements::server_selection#SEL-7
 /// [SEL-72]: crate::requirements::server_selection#SEL-72

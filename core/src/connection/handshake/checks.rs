@@ -16,8 +16,8 @@ impl Connection {
     /// a monitor's, its first hello was answered, and no check is outstanding.
     ///
     /// With `awaitable`, the server may delay its reply until its topology version differs from the
-    /// given one, for the given time at most ([MON-34]). The server may also send more replies
-    /// without a request, because the check has the flag `exhaustAllowed` ([MON-36]).
+    /// given one, for the given time at most. The server may also send more replies without a
+    /// request, because the check has the flag `exhaustAllowed` ([MON-34], [MON-36]).
     ///
     /// [MON-34]: crate::requirements::monitoring#MON-34
     /// [MON-36]: crate::requirements::monitoring#MON-36

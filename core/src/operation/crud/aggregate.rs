@@ -15,9 +15,9 @@ const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 /// Returns the command that runs `pipeline` on a collection. Its reply has a cursor. Fails if the
 /// pipeline or an option cannot be encoded.
 ///
-/// The read preference selects the server. A pipeline that ends with `$out` or `$merge` runs on the
-/// primary instead if an available server is older than 5.0 ([SEL-34]). The cursor is empty if the
-/// pipeline ends with `$out` or `$merge`.
+/// The cursor is empty if the pipeline ends with `$out` or `$merge`. The read preference selects
+/// the server, but if an available server is older than 5.0, such a pipeline runs on the primary
+/// ([SEL-34]).
 ///
 /// [SEL-34]: crate::requirements::server_selection#SEL-34
 pub fn aggregate(

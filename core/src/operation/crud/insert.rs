@@ -23,12 +23,12 @@ use std::{
 };
 
 /// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
-/// `maxMessageSizeBytes` of its server allow ([MSG-4], [MSG-32]). A document larger than
-/// `maxBsonObjectSize` is not sent, and fails the operation ([MSG-8]).
+/// `maxMessageSizeBytes` of its server allow. A document larger than `maxBsonObjectSize` is not
+/// sent, and fails the operation ([MSG-4], [MSG-32], [MSG-8]).
 ///
-/// Each batch is a command with its own retries, which send the same documents. If batches have
-/// transaction numbers, each has its own ([RW-19]). All batches share one operation id and one time
-/// limit.
+/// All batches share one operation id and one time limit. Each batch is a command with its own
+/// retries, which send the same documents. If batches have transaction numbers, each has its own
+/// ([RW-19]).
 ///
 /// An ordered insert ends with the first document that fails. An unordered insert continues with
 /// the other documents. A write concern error alone ends neither. At the end, the insert raises one
@@ -36,8 +36,8 @@ use std::{
 /// indexes of the caller's list.
 ///
 /// An error of another kind ends any insert at once. So does a write error or write concern error
-/// with the label `RetryableWriteError`, as after a failed retry ([RW-29]). Each error of the
-/// insert has the list of the inserted documents ([`Error::partial_insert`]).
+/// with the label `RetryableWriteError`, as after a failed retry. [`Error::partial_insert`] returns
+/// the list of the inserted documents, which each error of the insert has ([RW-29]).
 ///
 /// [MSG-4]: crate::requirements::messages#MSG-4
 /// [MSG-32]: crate::requirements::messages#MSG-32

@@ -90,9 +90,10 @@ pub fn encode_insert<T: Serialize + ?Sized>(
 }
 
 /// Returns the command that inserts `documents`, which are stored one after the other. The
-/// documents are sent as a document sequence, even if there is only one ([MSG-11]). The command
-/// fails if the documents exceed the limits of one command. [`InsertMany`](super::InsertMany)
-/// splits such a list.
+/// documents are sent as a document sequence, even if there is only one ([MSG-11]).
+///
+/// The command fails if the documents exceed the limits of one command.
+/// [`InsertMany`](super::InsertMany) splits such a list.
 ///
 /// Fails if an option cannot be encoded.
 ///

@@ -32,9 +32,9 @@ fields! {
     /// authentication.
     ///
     /// A field that is `None` was not set. The method with the name of a field returns the value
-    /// that applies: that of the field, or its default. [`parse`](Self::parse) reads options from a
-    /// connection string; a field that is assigned afterwards overrides the string ([CS-38]). The
-    /// creation of a client checks all values ([`validate`](Self::validate)).
+    /// that applies: that of the field, or its default. The creation of a client checks all values
+    /// ([`validate`](Self::validate)). [`parse`](Self::parse) reads options from a connection
+    /// string; a field that is assigned afterwards overrides the string ([CS-38]).
     ///
     /// ```
     /// use onionskin_core::options::ClientOptions;
@@ -171,9 +171,9 @@ fields! {
         /// `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded server
         /// if another server suits the operation. Default: `false` ([BP-9]).
         ///
-        /// On a sharded cluster, retries avoid the mongos that failed even without this option
-        /// ([RR-14]). On a replica set this option may move reads from the primary to secondaries,
-        /// if the read preference permits that.
+        /// On a sharded cluster, retries avoid the mongos that failed even without this option. On
+        /// a replica set this option may move reads from the primary to secondaries, if the read
+        /// preference permits that ([RR-14]).
         ///
         /// [BP-9]: crate::requirements::retries#BP-9
         /// [RR-14]: crate::requirements::retries#RR-14
@@ -195,19 +195,20 @@ fields! {
         /// fastest server is selected. Default: 15 ms.
         local_threshold: Duration,
         /// `maxAdaptiveRetries`, the maximum number of retries of an operation that met an
-        /// overloaded server. Retries before the overload count too, with or without a time limit
-        /// ([BP-4], [BP-8]). Zero means no retry after overload. Default: 2.
+        /// overloaded server. Retries before the overload count too, with or without a time limit.
+        /// Zero means no retry after overload. Default: 2 ([BP-4], [BP-8]).
         ///
         /// After overload all commands are retried, even those that are not retried after other
         /// errors, for example `update_many`, `delete_many`, later batches of a cursor, and
-        /// commands of `Database::run_command` ([BP-2], [BP-16]). Reads need
+        /// commands of `Database::run_command`. Reads need
         /// [`retry_reads`](ClientOptions::retry_reads), writes
-        /// [`retry_writes`](ClientOptions::retry_writes), and `run_command` both ([BP-3]).
+        /// [`retry_writes`](ClientOptions::retry_writes), and `run_command` both ([BP-2], [BP-16],
+        /// [BP-3]).
         ///
         /// After an overload error the operation waits before its next attempt, for a random part
-        /// of 200 ms before the first retry, of 400 ms before the second, and so on up to 10 s
-        /// ([BP-5]). The server can replace the base of 100 ms ([BP-6]). An operation whose time
-        /// limit would expire during the wait fails at once ([BP-12]).
+        /// of 200 ms before the first retry, of 400 ms before the second, and so on up to 10 s. The
+        /// server can replace the base of 100 ms. An operation whose time limit would expire during
+        /// the wait fails at once ([BP-5], [BP-6], [BP-12]).
         ///
         /// A server counts as overloaded if its error has the label `SystemOverloadedError`, or if
         /// a new connection fails with a network error or a timeout before the reply to `hello`.
@@ -261,13 +262,14 @@ fields! {
         ///
         /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
         /// retried. Commands of `Database::run_command` and later batches of a cursor are not,
-        /// unless the server is overloaded ([RR-7], [RR-24]). With a time limit
-        /// ([`timeout`](ClientOptions::timeout) or that of the call), retries continue until the
-        /// limit expires, or until three attempts in a row fail without waiting for anything.
-        /// Without a time limit there is at most one retry ([RR-18]). After overload
+        /// unless the server is overloaded ([RR-7]).
+        ///
+        /// With a time limit ([`timeout`](ClientOptions::timeout) or that of the call), retries
+        /// continue until the limit expires, or until three attempts in a row fail without waiting
+        /// for anything. Without a time limit there is at most one retry. After overload
         /// [`max_adaptive_retries`](ClientOptions::max_adaptive_retries) applies. If the
         /// application repeats a failed operation itself, each repetition can be retried as often
-        /// again.
+        /// again ([RR-18], [RR-24]).
         ///
         /// [RR-1]: crate::requirements::retries#RR-1
         /// [RR-7]: crate::requirements::retries#RR-7
@@ -281,8 +283,8 @@ fields! {
         /// sets, sharded clusters and load balancers. On a standalone server a write is retried
         /// only if no connection was checked out, so that nothing was sent. `update_many`,
         /// `delete_many`, unacknowledged writes and commands of `Database::run_command` are not
-        /// retried, unless the server is overloaded ([RW-8], [RW-9], [RW-20], [RW-32]). The number
-        /// of retries is that of [`retry_reads`](ClientOptions::retry_reads) ([RW-24]).
+        /// retried, unless the server is overloaded. The number of retries is that of
+        /// [`retry_reads`](ClientOptions::retry_reads) ([RW-8], [RW-9], [RW-20], [RW-32], [RW-24]).
         ///
         /// [RW-1]: crate::requirements::retries#RW-1
         /// [RW-8]: crate::requirements::retries#RW-8
@@ -304,8 +306,8 @@ fields! {
         /// `serverMonitoringMode`. Default: [`ServerMonitoringMode::Auto`].
         server_monitoring_mode: ServerMonitoringMode,
         /// `serverSelectionTimeoutMS`, the time limit for the selection of a server. It must be
-        /// greater than zero, and a connection string with zero gets a warning ([SEL-5]). Default:
-        /// 30 s.
+        /// greater than zero, and a connection string with zero gets a warning. Default: 30 s
+        /// ([SEL-5]).
         ///
         /// [SEL-5]: crate::requirements::server_selection#SEL-5
         server_selection_timeout: Duration,
@@ -314,13 +316,13 @@ fields! {
         /// [`server_selection_timeout`](ClientOptions::server_selection_timeout). Default: `true`.
         ///
         /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this
-        /// option ([SEL-6]); for another one [`validate`](ClientOptions::validate) fails.
+        /// option; for another one [`validate`](ClientOptions::validate) fails ([SEL-6]).
         ///
         /// With `true`, server selection can take as long as a scan, even beyond the timeout. With
-        /// `false`, server selection can take the timeout plus one scan ([SEL-73]). A scan checks
-        /// one server after the other and waits for each at most
+        /// `false`, server selection can take the timeout plus one scan. A scan checks one server
+        /// after the other and waits for each at most
         /// [`connect_timeout`](ClientOptions::connect_timeout). With `true` and with `false`, the
-        /// time limit of the operation ends the selection.
+        /// time limit of the operation ends the selection ([SEL-73]).
         ///
         /// [SEL-6]: crate::requirements::server_selection#SEL-6
         /// [SEL-73]: crate::requirements::server_selection#SEL-73
@@ -335,11 +337,13 @@ fields! {
         /// Zero means no limit. Default: no limit.
         socket_timeout: Duration,
         /// The SOCKS5 proxy of the connections (`proxyHost`, `proxyPort`, `proxyUsername` and
-        /// `proxyPassword`). All connections by TCP to servers go through the proxy, those of
-        /// monitors included ([SOCKS-11], [SOCKS-16]). The proxy resolves the names of the servers
-        /// ([SOCKS-14]). These do not go through the proxy: DNS queries for `mongodb+srv`
-        /// ([SOCKS-21]), connections to Unix domain sockets, requests for credentials to other
-        /// services, for example by MONGODB-AWS, and requests to OCSP responders. Default: none.
+        /// `proxyPassword`). Default: none.
+        ///
+        /// All connections by TCP to servers go through the proxy, those of monitors included. The
+        /// proxy resolves the names of the servers. These do not go through the proxy: DNS queries
+        /// for `mongodb+srv`, connections to Unix domain sockets, requests for credentials to other
+        /// services, for example by MONGODB-AWS, and requests to OCSP responders ([SOCKS-11],
+        /// [SOCKS-14], [SOCKS-16], [SOCKS-21]).
         ///
         /// [SOCKS-11]: crate::requirements::proxies#SOCKS-11
         /// [SOCKS-14]: crate::requirements::proxies#SOCKS-14
@@ -366,16 +370,17 @@ fields! {
         /// means no limit. Default: 0.
         srv_max_hosts: u32,
         /// `srvServiceName`, the service in the SRV query `_{service}._tcp.{host}`. A service name
-        /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes ([DNS-7]). Default:
-        /// `mongodb`.
+        /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes. Default: `mongodb`
+        /// ([DNS-7]).
         ///
         /// [DNS-7]: crate::requirements::seed_lists#DNS-7
         srv_service_name: String,
         /// `timeoutMS`, the time limit for a whole operation, retries included. Zero means no
         /// limit. With any value, zero included, `socketTimeoutMS` and `waitQueueTimeoutMS` do not
-        /// apply. A connection that is made in the background for `minPoolSize` has this limit for
-        /// each command of its handshake ([CMAP-154]). Default: none, and then `socketTimeoutMS`
-        /// and `waitQueueTimeoutMS` apply.
+        /// apply. Default: none, and then `socketTimeoutMS` and `waitQueueTimeoutMS` apply.
+        ///
+        /// A connection that is made in the background for `minPoolSize` has this limit for each
+        /// command of its handshake ([CMAP-154]).
         ///
         /// [CMAP-154]: crate::requirements::pool#CMAP-154
         timeout: Duration,
@@ -393,7 +398,7 @@ fields! {
         /// [CMAP-13]: crate::requirements::pool#CMAP-13
         wait_queue_timeout: Duration,
         /// The write concern (`w`, `journal` and `wTimeoutMS`). `w: 0` and `journal: true` exclude
-        /// each other ([URI-23]). Default: none, the server's choice.
+        /// each other. Default: none, the server's choice ([URI-23]).
         ///
         /// [URI-23]: crate::requirements::connection_strings#URI-23
         write_concern: WriteConcern,

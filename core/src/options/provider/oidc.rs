@@ -55,7 +55,7 @@ impl IdpInfo {
 pub struct OidcRequest {
     /// The time after which the result is no longer used. The driver then drops the future. In the
     /// machine flow: 1 minute or, with `timeoutMS`, the smaller of `timeoutMS` and
-    /// `connectTimeoutMS` ([AUTH-115]). In the human flow: 5 minutes ([AUTH-119]).
+    /// `connectTimeoutMS`. In the human flow: 5 minutes ([AUTH-115], [AUTH-119]).
     ///
     /// [AUTH-115]: crate::requirements::authentication#AUTH-115
     /// [AUTH-119]: crate::requirements::authentication#AUTH-119

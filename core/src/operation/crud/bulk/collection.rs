@@ -32,13 +32,13 @@ use std::{
 /// command has as many statements as `maxWriteBatchSize` and `maxMessageSizeBytes` of its server
 /// allow ([MSG-4], [MSG-32]).
 ///
-/// A command is retried as a write only if none of its statements can affect several documents
-/// ([RW-8]). Each command has its own transaction number ([RW-19]).
+/// A command is retried as a write only if none of its statements can affect several documents.
+/// Each command has its own transaction number ([RW-8], [RW-19]).
 ///
 /// An ordered bulk write ends with the first statement that fails. An unordered one continues. A
 /// write concern error ends neither. Any other error ends the bulk write, and so does the error of
-/// a failed retry ([RW-29]). All errors are raised together, with the results of the statements
-/// that succeeded.
+/// a failed retry. All errors are raised together, with the results of the statements that
+/// succeeded ([RW-29]).
 ///
 /// [MSG-4]: crate::requirements::messages#MSG-4
 /// [MSG-32]: crate::requirements::messages#MSG-32

@@ -47,8 +47,8 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 /// the cursor and waits for the reply before it ends (Bulk Write Specification, *Top-Level
 /// Errors*).
 ///
-/// A command is retried as a write only if none of its operations can affect several documents
-/// ([RW-8]). Each command has its own transaction number ([RW-19]).
+/// A command is retried as a write only if none of its operations can affect several documents.
+/// Each command has its own transaction number ([RW-8], [RW-19]).
 ///
 /// `O` is the result: [`VerboseBulkWriteResult`], or
 /// [`SummaryBulkWriteResult`](crate::results::SummaryBulkWriteResult).

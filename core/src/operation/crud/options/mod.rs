@@ -103,8 +103,8 @@ defaults!(GridFsBucketOptions);
 impl RunCursorCommandOptions {
     /// Returns the settings of the cursor. The `maxTimeMS` is that of each `getMore` ([RUN-33]).
     ///
-    /// Fails if a `maxTimeMS` is set beside a time limit ([RUN-41]), except for a cursor that
-    /// awaits new documents.
+    /// Fails if a `maxTimeMS` is set beside a time limit, except for a cursor that awaits new
+    /// documents ([RUN-41]).
     ///
     /// [RUN-33]: crate::requirements::messages#RUN-33
     /// [RUN-41]: crate::requirements::messages#RUN-41
