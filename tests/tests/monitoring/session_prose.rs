@@ -145,6 +145,51 @@ fn a_cursor_that_is_exhausted_by_a_get_more_gives_its_session_back() {
     });
 }
 
+/// Sessions prose 10: no session stays in use, in whatever way an operation, a cursor, a change
+/// stream or a session of the application ends. So operations that run one after the other share
+/// one session.
+#[test]
+fn no_session_stays_in_use() {
+    play([replica_set_of(1), sharded_alone()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        watched.insert_many([1, 2]).await.expect("they are new");
+        watched.insert(2).await.expect_err("there is one");
+        let find = async || things.find(doc! {}).batch_size(1).await.expect("a cursor");
+        let found = find().await.into_vec().await;
+        assert_eq!(found.expect("documents").len(), 2);
+        find().await.close().await;
+        drop(find().await);
+        // Dropped cursors, streams and sessions end in the background.
+        scene.pause(1_000).await;
+        let watch = async || things.watch().await.expect("a stream");
+        watch().await.close().await;
+        drop(watch().await);
+        scene.pause(1_000).await;
+        for is_dropped in [false, true] {
+            let mut own = session(&watched).await;
+            own.start_transaction().await.expect("it starts");
+            let insert = things.insert_one(doc! { "_id": 3 });
+            insert.session(&mut own).await.expect("it is new");
+            match is_dropped {
+                true => drop(own),
+                false => own.end().await.expect("ended"),
+            }
+            scene.pause(1_000).await;
+        }
+        assert!(watched.find().await.expect("a reply").is_some());
+        let all = sent(&watched, "");
+        let id = |command: &Document| command.get_document("lsid").ok().cloned();
+        let first = id(&all[0]);
+        assert!(first.is_some());
+        assert!(all.iter().all(|command| id(command) == first), "{all:?}");
+        for name in ["getMore", "killCursors", "abortTransaction"] {
+            assert!(!sent(&watched, name).is_empty(), "{name}");
+        }
+        watched.end().await;
+    });
+}
+
 /// Sessions prose 11: `find` and `getMore` send the same session id, for each topology and read
 /// preference.
 #[test]
