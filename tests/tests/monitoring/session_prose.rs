@@ -1,5 +1,6 @@
 //! Prose tests of sessions (`sessions/tests/README.md`). The tests of all calls are in
-//! `tests/tests/promises/calls/sessions.rs`, and those about forks in `tests/tests/fork.rs`.
+//! `tests/tests/promises/calls/sessions.rs`, those about forks in `tests/tests/fork.rs`, and the
+//! first one in `tests/src/crud/sessions.rs`.
 
 use crate::{
     event_log::heartbeat,
@@ -409,6 +410,40 @@ fn a_snapshot_time_without_a_snapshot_is_refused() {
             matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
             "{error:?}"
         );
+        watched.end().await;
+    });
+}
+
+/// Sessions prose 22 and 23: the snapshot time of a session without a snapshot is unset, and no
+/// method changes the one that a session has. The specification of snapshot reads permits an unset
+/// value in place of an error.
+#[test]
+fn the_snapshot_time_is_unset_without_a_snapshot_and_read_only() {
+    play([replica_set(), sharded()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        watched.insert(1).await.expect("it is new");
+        // After a second all members have the document.
+        scene.pause(1_000).await;
+        for is_snapshot in [false, true] {
+            let start = watched.client.start_session().snapshot(is_snapshot);
+            let mut session = start.await.expect("a session");
+            assert_eq!(session.snapshot_time(), None);
+            let find = things.find_one(doc! {}).session(&mut session);
+            assert!(find.await.expect("a reply").is_some());
+            let time = session.snapshot_time();
+            assert_eq!(time.is_some(), is_snapshot);
+            let late = Timestamp {
+                time: u32::MAX,
+                increment: 1,
+            };
+            session.advance_operation_time(late);
+            if let Some(cluster_time) = session.cluster_time() {
+                session.advance_cluster_time(cluster_time);
+            }
+            assert_eq!(session.snapshot_time(), time);
+            session.end().await.expect("ended");
+        }
         watched.end().await;
     });
 }
