@@ -379,7 +379,23 @@ impl<'a, R: Runtime> StartSession<'a, R> {
     }
 }
 
-onionskin_core::session_options! { setters [R: Runtime] [StartSession<'_, R>] }
+onionskin_core::session_options! {
+    setters [R: Runtime] [StartSession<'_, R>] [
+        /// ```no_run
+        /// # use onionskin::{Client, Error, Runtime};
+        /// use onionskin::options::SessionOptions;
+        /// use std::time::Duration;
+        ///
+        /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+        /// let limit = Duration::from_secs(5);
+        /// let options = SessionOptions::builder().default_timeout(limit).build();
+        /// let start = client.start_session().with_options(options);
+        /// let session = start.causal_consistency(false).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+    ]
+}
 
 impl<R: Runtime> IntoFuture for StartSession<'_, R> {
     type Output = Result<ClientSession<R>, Error>;

@@ -159,7 +159,22 @@ impl<'a, R: Runtime> StartTransaction<'a, R> {
     }
 }
 
-onionskin_core::transaction_options! { setters [R: Runtime] [StartTransaction<'_, R>] }
+onionskin_core::transaction_options! {
+    setters [R: Runtime] [StartTransaction<'_, R>] [
+        /// ```no_run
+        /// # use onionskin::{ClientSession, Error, Runtime};
+        /// use onionskin::options::{ReadConcern, TransactionOptions, WriteConcern};
+        ///
+        /// # async fn example<R: Runtime>(mut session: ClientSession<R>) -> Result<(), Error> {
+        /// let majority = WriteConcern::majority();
+        /// let durable = TransactionOptions::builder().write_concern(majority).build();
+        /// let start = session.start_transaction().with_options(durable);
+        /// start.read_concern(ReadConcern::snapshot()).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+    ]
+}
 
 impl<'a, R: Runtime> IntoFuture for StartTransaction<'a, R> {
     type Output = Result<(), Error>;

@@ -72,6 +72,49 @@ pub(super) async fn a_cursor_is_a_stream<R: Runtime + Default>(b: &Bench<R>) {
     assert_eq!(b.watch().await.of("getMore").len(), 4);
 }
 
+pub(super) async fn a_cursor_tells_whether_there_can_be_more<R>(b: &Bench<R>)
+where
+    R: Runtime + Default,
+{
+    let items = filled(b, "has_next").await;
+    let query = items
+        .find(doc! {})
+        .sort(doc! { "_id": 1 })
+        .batch_size(BATCH);
+    let mut cursor = query.await.expect("finds");
+    for expected in 0..DOCUMENTS {
+        assert!(cursor.has_next(), "before {expected}");
+        assert!(cursor.advance().await.expect("a batch"));
+        let id = cursor.current().get_i32("_id");
+        assert_eq!(id.expect("a number"), expected);
+    }
+    assert!(!cursor.has_next(), "the server has closed the cursor");
+    assert!(!cursor.advance().await.expect("the end"));
+    assert!(!cursor.has_next(), "it stays over");
+
+    let nothing = items.find(doc! { "_id": -1 }).await.expect("finds");
+    assert!(!nothing.has_next());
+    let mut few = items.find(doc! {}).limit(2).await.expect("finds");
+    for has_more in [true, false] {
+        few.next().await.expect("more").expect("a document");
+        assert_eq!(few.has_next(), has_more);
+    }
+    if b.client.options().load_balanced() {
+        // Another mongos than that of the cursor could get the command below.
+        return;
+    }
+    let query = items.find(doc! {}).batch_size(BATCH);
+    let mut lost = query.await.expect("finds");
+    kill_newest(b, &items).await;
+    for _ in 0..BATCH {
+        lost.next().await.expect("more").expect("a document");
+        assert!(lost.has_next(), "the client knows nothing of the close");
+    }
+    let error = lost.next().await.expect("an error");
+    assert_eq!(error.expect_err("it is gone").code(), Some(43));
+    assert!(!lost.has_next(), "the batch could not be fetched");
+}
+
 pub(super) async fn a_cursor_over_nothing_ends_at_once<R: Runtime + Default>(b: &Bench<R>) {
     let items = filled(b, "nothing").await;
     let mut cursor = items.find(doc! { "_id": -1 }).await.expect("finds");
@@ -160,16 +203,20 @@ where
     }
     let mut lost = query().await.expect("finds");
     lost.next().await.expect("more").expect("a batch");
-    // The server no longer has the cursor.
+    kill_newest(b, &items).await;
+    let error = lost.next().await.expect("an error");
+    assert_eq!(error.expect_err("it is gone").code(), Some(43));
+    assert!(lost.next().await.is_none());
+}
+
+/// Closes the cursor of the last `find` on the server, so that its next batch cannot be fetched.
+async fn kill_newest<R: Runtime + Default>(b: &Bench<R>, items: &Collection<R, Document>) {
     let find = b.watch().await.of("find").pop().and_then(|sent| sent.reply);
     let find = find.expect("it succeeded");
     let cursor = find.get_document("cursor").expect("a cursor");
     let kill = doc! { "killCursors": items.name(), "cursors": [cursor.get_i64("id").expect("id")] };
     let database = b.client.database(&items.namespace().db);
     database.run_command(kill).await.expect("a reply");
-    let error = lost.next().await.expect("an error");
-    assert_eq!(error.expect_err("it is gone").code(), Some(43));
-    assert!(lost.next().await.is_none());
 }
 
 pub(super) async fn two_cursors_take_turns<R: Runtime + Default>(b: &Bench<R>) {

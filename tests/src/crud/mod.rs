@@ -169,6 +169,7 @@ pub async fn run_declaring<R: Runtime + Default>(name: &str, uri: &str, api: Opt
                 reads::a_document_of_another_type_is_an_error_of_its_own,
                 cursors::a_cursor_fetches_batch_by_batch,
                 cursors::a_cursor_is_a_stream,
+                cursors::a_cursor_tells_whether_there_can_be_more,
                 cursors::a_cursor_over_nothing_ends_at_once,
                 cursors::a_cursor_dropped_half_way_is_killed_on_the_server,
                 cursors::whole_batches_are_returned_as_the_server_sends_them,

@@ -369,12 +369,17 @@ async fn sessions_are_refused_where_they_cannot_be_used<R: Runtime + Default>(b:
         .await
         .expect_err("foreign");
     assert!(error.to_string().contains("another client"), "{error}");
+    // Sessions prose 1.
     let both = b
         .client
         .start_session()
         .snapshot(true)
         .causal_consistency(true);
-    both.await.expect_err("they exclude each other");
+    let error = both.await.expect_err("they exclude each other");
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+        "{error:?}"
+    );
     drop(foreign);
     other.client.shutdown().await;
 }

@@ -44,6 +44,33 @@ fn whole_batches_are_iterated_and_closed_when_they_are_dropped() -> Result<(), E
 }
 
 #[test]
+fn a_cursor_tells_whether_there_can_be_more() -> Result<(), Error> {
+    let deployment = standalone();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    let people = people(&client);
+    people
+        .insert_many((0..7).map(|n| doc! { "_id": n }))
+        .run()?;
+    let mut cursor = people.find(doc! {}).batch_size(3).run()?;
+    for expected in 0..7 {
+        assert!(cursor.has_next(), "before {expected}");
+        assert!(cursor.advance()?);
+        let id = cursor.current().get_i32("_id");
+        assert_eq!(id.expect("a number"), expected);
+    }
+    assert!(!cursor.has_next(), "the server has closed the cursor");
+    assert!(!cursor.advance()?);
+    let nothing = people.find(doc! { "_id": -1 }).run()?;
+    assert!(!nothing.has_next());
+    let mut one = people.find(doc! {}).limit(1).run()?;
+    assert!(one.has_next());
+    one.next().expect("a document")?;
+    assert!(!one.has_next());
+    client.shutdown().run();
+    Ok(())
+}
+
+#[test]
 fn cursors_of_sessions_change_their_type_and_are_closed() -> Result<(), Error> {
     let deployment = replica_set();
     let client = Client::with_uri_str(with_compressors(deployment.uri()))?;

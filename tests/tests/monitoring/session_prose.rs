@@ -1,5 +1,6 @@
 //! Prose tests of sessions (`sessions/tests/README.md`). The tests of all calls are in
-//! `tests/tests/promises/calls/sessions.rs`, and those about forks in `tests/tests/fork.rs`.
+//! `tests/tests/promises/calls/sessions.rs`, those about forks in `tests/tests/fork.rs`, and the
+//! first one in `tests/src/crud/sessions.rs`.
 
 use crate::{
     event_log::heartbeat,
@@ -141,6 +142,51 @@ fn a_cursor_that_is_exhausted_by_a_get_more_gives_its_session_back() {
         assert_eq!(sent(&watched, "getMore").len(), 1);
         watched.insert(6).await.expect("it is new");
         assert_eq!(last_session(&watched, "insert"), used);
+        watched.end().await;
+    });
+}
+
+/// Sessions prose 10: no session stays in use, in whatever way an operation, a cursor, a change
+/// stream or a session of the application ends. So operations that run one after the other share
+/// one session.
+#[test]
+fn no_session_stays_in_use() {
+    play([replica_set_of(1), sharded_alone()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        watched.insert_many([1, 2]).await.expect("they are new");
+        watched.insert(2).await.expect_err("there is one");
+        let find = async || things.find(doc! {}).batch_size(1).await.expect("a cursor");
+        let found = find().await.into_vec().await;
+        assert_eq!(found.expect("documents").len(), 2);
+        find().await.close().await;
+        drop(find().await);
+        // Dropped cursors, streams and sessions end in the background.
+        scene.pause(1_000).await;
+        let watch = async || things.watch().await.expect("a stream");
+        watch().await.close().await;
+        drop(watch().await);
+        scene.pause(1_000).await;
+        for is_dropped in [false, true] {
+            let mut own = session(&watched).await;
+            own.start_transaction().await.expect("it starts");
+            let insert = things.insert_one(doc! { "_id": 3 });
+            insert.session(&mut own).await.expect("it is new");
+            match is_dropped {
+                true => drop(own),
+                false => own.end().await.expect("ended"),
+            }
+            scene.pause(1_000).await;
+        }
+        assert!(watched.find().await.expect("a reply").is_some());
+        let all = sent(&watched, "");
+        let id = |command: &Document| command.get_document("lsid").ok().cloned();
+        let first = id(&all[0]);
+        assert!(first.is_some());
+        assert!(all.iter().all(|command| id(command) == first), "{all:?}");
+        for name in ["getMore", "killCursors", "abortTransaction"] {
+            assert!(!sent(&watched, name).is_empty(), "{name}");
+        }
         watched.end().await;
     });
 }
@@ -364,6 +410,40 @@ fn a_snapshot_time_without_a_snapshot_is_refused() {
             matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
             "{error:?}"
         );
+        watched.end().await;
+    });
+}
+
+/// Sessions prose 22 and 23: the snapshot time of a session without a snapshot is unset, and no
+/// method changes the one that a session has. The specification of snapshot reads permits an unset
+/// value in place of an error.
+#[test]
+fn the_snapshot_time_is_unset_without_a_snapshot_and_read_only() {
+    play([replica_set(), sharded()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        watched.insert(1).await.expect("it is new");
+        // After a second all members have the document.
+        scene.pause(1_000).await;
+        for is_snapshot in [false, true] {
+            let start = watched.client.start_session().snapshot(is_snapshot);
+            let mut session = start.await.expect("a session");
+            assert_eq!(session.snapshot_time(), None);
+            let find = things.find_one(doc! {}).session(&mut session);
+            assert!(find.await.expect("a reply").is_some());
+            let time = session.snapshot_time();
+            assert_eq!(time.is_some(), is_snapshot);
+            let late = Timestamp {
+                time: u32::MAX,
+                increment: 1,
+            };
+            session.advance_operation_time(late);
+            if let Some(cluster_time) = session.cluster_time() {
+                session.advance_cluster_time(cluster_time);
+            }
+            assert_eq!(session.snapshot_time(), time);
+            session.end().await.expect("ended");
+        }
         watched.end().await;
     });
 }

@@ -59,8 +59,27 @@ fn single<R: Runtime, D: Decode>(
 
 /// Declares the setters of a call from the rows of a table of options. The call has a field
 /// `options` of the type `Option<Box<..>>`, which is `None` until an option is set.
+///
+/// The example of `with_options` is that of a `find`, unless a third list contains another one.
 macro_rules! setters {
-    ([$($generics:tt)*] [$call:ty] $options:ident {
+    ([$($generics:tt)*] [$call:ty] $options:ident $rows:tt) => {
+        $crate::calls::setters! {
+            [$($generics)*] [$call] [
+                /// ```no_run
+                /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
+                /// use onionskin::options::FindOptions;
+                ///
+                /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
+                /// // Here the options of a `find`, in a call that changes one of them.
+                /// let newest = FindOptions::builder().sort(doc! { "_id": -1 }).limit(10).build();
+                /// let cursor = people.find(doc! {}).with_options(newest).limit(20).await?;
+                /// # Ok(())
+                /// # }
+                /// ```
+            ] $options $rows
+        }
+    };
+    ([$($generics:tt)*] [$call:ty] [$(#[$example:meta])*] $options:ident {
         $([$($doc:literal)*] $field:ident: $type:ty $(, $form:ident)?;)*
     }) => {
         impl<$($generics)*> $call {
@@ -70,17 +89,7 @@ macro_rules! setters {
 
             /// Sets all options at once. The options that were set before are forgotten.
             ///
-            /// ```no_run
-            /// # use onionskin::{Collection, Runtime, bson::{Document, doc}, error::Result};
-            /// use onionskin::options::FindOptions;
-            ///
-            /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<()> {
-            /// // Here the options of a `find`, in a call that changes one of them.
-            /// let newest = FindOptions::builder().sort(doc! { "_id": -1 }).limit(10).build();
-            /// let cursor = people.find(doc! {}).with_options(newest).limit(20).await?;
-            /// # Ok(())
-            /// # }
-            /// ```
+            $(#[$example])*
             pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
                 self.options = options.into().map(Box::new);
                 self

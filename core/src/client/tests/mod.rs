@@ -138,6 +138,7 @@ pub(super) fn assert_empty(client: &Client) {
         snapshot.timers.is_empty() && snapshot.questions.is_empty(),
         "{snapshot:?}"
     );
+    // Sessions prose 10.
     assert_eq!(snapshot.sessions_in_use, 0);
     for server in 0..8 {
         assert_eq!(client.attempts.choice.operation_count(ServerId(server)), 0);

@@ -221,7 +221,7 @@ mod tests {
     fn sizes(
         limit: Option<i64>,
         batch_size: Option<u32>,
-    ) -> (Option<i64>, Option<i32>, Option<bool>) {
+    ) -> (Option<i64>, Option<i64>, Option<bool>) {
         let options = FindOptions {
             limit,
             batch_size,
@@ -239,7 +239,7 @@ mod tests {
         let body = RawDocument::from_bytes(&bytes).expect("BSON");
         (
             body.get_i64("limit").ok(),
-            body.get_i32("batchSize").ok(),
+            integer_field(body, "batchSize"),
             body.get_bool("singleBatch").ok(),
         )
     }
@@ -248,6 +248,7 @@ mod tests {
     fn limits_and_batch_sizes_are_transformed_as_specified() {
         // Find, getMore and killCursors Commands, *Mapping OP_QUERY behavior*.
         let single = Some(true);
+        let (most, large) = (Some(i64::MAX), Some(i64::from(u32::MAX)));
         for (limit, batch_size, expected) in [
             (None, None, (None, None, None)),
             (Some(0), Some(0), (None, None, None)),
@@ -257,6 +258,12 @@ mod tests {
             (Some(-5), None, (Some(5), Some(5), single)),
             (Some(-5), Some(2), (Some(5), Some(5), single)),
             (Some(-5), Some(9), (Some(5), Some(5), single)),
+            (most, None, (most, None, None)),
+            // The absolute value of the smallest number is beyond the range.
+            (Some(i64::MIN), None, (most, most, single)),
+            (Some(i64::MIN), Some(2), (most, most, single)),
+            (None, Some(u32::MAX), (None, large, None)),
+            (large, Some(u32::MAX), (large, Some(1 << 32), None)),
         ] {
             assert_eq!(
                 sizes(limit, batch_size),

@@ -342,7 +342,16 @@ mod tests {
         assert!(update_by(doc! { "$set": { "a": 1 }, "b": 1 }.into()).is_ok());
         assert!(update_by(doc! {}.into()).is_err());
         assert!(update_by(Vec::new().into()).is_err());
+        // The server, not the driver, checks the stages of a pipeline.
+        let mixed = vec![
+            doc! { "$set": { "a": 1 } },
+            doc! { "$inc": { "a": 1 } },
+            doc! { "b": 1 },
+        ];
+        assert!(update_by(mixed.into()).is_ok());
         assert!(encode_replacement(&doc! { "$set": { "a": 1 } }).is_err());
+        assert!(encode_replacement(&doc! { "$set": { "a": 1 }, "b": 1 }).is_err());
+        assert!(encode_replacement(&doc! { "b": 1, "$set": { "a": 1 } }).is_ok());
         assert!(encode_replacement(&doc! { "a": 1 }).is_ok());
     }
 

@@ -1,8 +1,9 @@
-//! Calls with values that no server accepts: each adapter refuses them and sends nothing.
+//! Calls with values that no server accepts: each adapter refuses them and sends nothing. Values
+//! that only the server checks are sent, and the server refuses them.
 
 use super::{
     super::wire::Sent,
-    on_each_adapter,
+    is, on_each_adapter,
     sessions::{all_calls, delete, index, insert, search_index, set},
     start_simulated,
 };
@@ -25,7 +26,11 @@ enum Fault {
     Argument,
     Bson,
     Limit,
+    /// The error of the server, to which a command was sent.
+    Server,
 }
+
+use Fault::{Argument, Server};
 
 impl Fault {
     fn of(error: &Error) -> Option<Self> {
@@ -33,6 +38,9 @@ impl Fault {
             ErrorKind::InvalidArgument { .. } => Some(Self::Argument),
             ErrorKind::Bson(_) => Some(Self::Bson),
             ErrorKind::Limit { .. } => Some(Self::Limit),
+            ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::BulkWrite(_) => {
+                Some(Self::Server)
+            }
             _ => None,
         }
     }
@@ -61,12 +69,13 @@ impl<R: Runtime> Stage<R> {
         }
     }
 
-    /// Checks that a call has failed with a kind of error, and that nothing was sent.
+    /// Checks that a call has failed with a kind of error, and that nothing was sent unless the
+    /// error is that of the server.
     async fn check(&mut self, case: &str, expected: Fault, result: Result<(), Error>) {
         let sent = std::mem::take(&mut *self.sent.flushed().await);
         let sent: Vec<_> = sent.iter().filter_map(|sent| sent.keys().next()).collect();
         let fault = result.as_ref().err().and_then(Fault::of);
-        if fault != Some(expected) || !sent.is_empty() {
+        if fault != Some(expected) || sent.is_empty() == (expected == Server) {
             let wrong = format!("{case}: {result:?} after {sent:?}; expected {expected:?}");
             self.wrong.push(wrong);
         }
@@ -77,7 +86,7 @@ impl<R: Runtime> Stage<R> {
 macro_rules! refused {
     ($stage:ident, $fault:ident: $($($call:ident).+ ($($argument:expr),*);)*) => {$(
         let result = $stage.$($call).+($($argument),*).await.map(drop);
-        $stage.check(stringify!($($call).+ ($($argument),*)), Fault::$fault, result).await;
+        $stage.check(stringify!($($call).+ ($($argument),*)), $fault, result).await;
     )*};
 }
 
@@ -125,35 +134,80 @@ async fn all_names<R: Runtime>(stage: &mut Stage<R>) {
 
 /// Makes each update with a value that is no update, and each replacement with operators.
 async fn modifications<R: Runtime>(stage: &mut Stage<R>) {
-    let operators = || doc! { "$set": { "a": 1 } };
     let valid = [insert(&stage.things).into()];
-    let updates: [UpdateModifications; 3] = [
+    let updates: [UpdateModifications; 4] = [
         doc! {}.into(),
         doc! { "a": 1 }.into(),
+        doc! { "a": 1, "$set": { "b": 1 } }.into(),
         Vec::<Document>::new().into(),
     ];
-    for update in updates {
-        let update = || update.clone();
-        let one = UpdateOneModel::builder().namespace(stage.things.namespace());
-        let many = UpdateManyModel::builder().namespace(stage.things.namespace());
-        let models = || {
-            let (one, many) = (one.clone().update(update()), many.clone().update(update()));
-            [WriteModel::from(one.build()), many.build().into()]
-        };
-        refused!(stage, Argument:
-            things.update_one(doc! {}, update());
-            things.update_many(doc! {}, update());
-            things.find_one_and_update(doc! {}, update());
-        );
-        bulk_writes(stage, Fault::Argument, &valid, models()).await;
+    for update in &updates {
+        updated(stage, Argument, &valid, update).await;
     }
-    refused!(stage, Argument:
-        things.replace_one(doc! {}, operators());
-        things.find_one_and_replace(doc! {}, operators());
+    let replacements = [
+        doc! { "$set": { "a": 1 } },
+        doc! { "$set": { "a": 1 }, "b": 1 },
+    ];
+    for replacement in &replacements {
+        replaced(stage, Argument, &valid, replacement).await;
+    }
+}
+
+/// Makes each update and each replacement with values that the driver does not check: the fields of
+/// a document after the first one, and the stages of a pipeline (CRUD, *Update vs. Replace
+/// Validation*; Bulk Write, *Update vs. replace document validation*).
+async fn left_to_the_server<R: Runtime>(stage: &mut Stage<R>) {
+    let updates: [UpdateModifications; 5] = [
+        doc! { "$set": { "a": 1 }, "b": 1 }.into(),
+        vec![set(), doc! { "$inc": { "a": 1 } }].into(),
+        vec![set(), doc! { "b": 1 }].into(),
+        vec![set(), doc! {}].into(),
+        vec![doc! { "$set": { "a": 1 }, "$unset": "b" }].into(),
+    ];
+    for update in &updates {
+        updated(stage, Server, &[], update).await;
+    }
+    replaced(stage, Server, &[], &doc! { "b": 1, "$set": { "a": 1 } }).await;
+}
+
+/// Makes each call that changes documents, with these changes. Bulk writes have the valid models
+/// before.
+async fn updated<R: Runtime>(
+    stage: &mut Stage<R>,
+    fault: Fault,
+    valid: &[WriteModel],
+    update: &UpdateModifications,
+) {
+    let update = || update.clone();
+    let one = UpdateOneModel::builder().namespace(stage.things.namespace());
+    let many = UpdateManyModel::builder().namespace(stage.things.namespace());
+    let models = [
+        WriteModel::from(one.update(update()).build()),
+        many.update(update()).build().into(),
+    ];
+    refused!(stage, fault:
+        things.update_one(doc! {}, update());
+        things.update_many(doc! {}, update());
+        things.find_one_and_update(doc! {}, update());
     );
-    let replace = ReplaceOneModel::builder().namespace(stage.things.namespace());
-    let replace = replace.replacement(operators()).build();
-    bulk_writes(stage, Fault::Argument, &valid, [replace.into()]).await;
+    bulk_writes(stage, fault, valid, models).await;
+}
+
+/// Makes each call that replaces a document by this one. Bulk writes have the valid models before.
+async fn replaced<R: Runtime>(
+    stage: &mut Stage<R>,
+    fault: Fault,
+    valid: &[WriteModel],
+    replacement: &Document,
+) {
+    let replacement = || replacement.clone();
+    refused!(stage, fault:
+        things.replace_one(doc! {}, replacement());
+        things.find_one_and_replace(doc! {}, replacement());
+    );
+    let model = ReplaceOneModel::builder().namespace(stage.things.namespace());
+    let model = model.replacement(replacement()).build();
+    bulk_writes(stage, fault, valid, [model.into()]).await;
 }
 
 /// Makes bulk writes of the client and of the collection, each of one model after valid ones.
@@ -311,6 +365,51 @@ fn refuses<H: Host>() {
     });
 }
 
+fn leaves_to_the_server<H: Host>() {
+    let deployment = start_simulated();
+    H::block_on(async {
+        let mut stage = Stage::new(Sent::new(H::runtime(), deployment.uri(), ""));
+        left_to_the_server(&mut stage).await;
+        stage.client.clone().shutdown().await;
+        assert_eq!(stage.wrong, [""; 0]);
+    });
+}
+
+/// Numbers that a field cannot have are sent as the largest one that it can have. A negative limit
+/// asks for one batch of its absolute value (CRUD, *FindOptions*). Negative numbers to skip and
+/// negative batch sizes cannot be written: their types are unsigned.
+fn sends_numbers_within_their_range<H: Host>() {
+    let deployment = start_simulated();
+    H::block_on(async {
+        let sent = Sent::new(H::runtime(), deployment.uri(), "");
+        let client = sent.client.clone();
+        let things = client.database("promises").collection::<Document>("things");
+        things.insert_one(doc! { "a": 1 }).await.expect("a reply");
+        let limits = [(-3, 3, is(3)), (i64::MIN, i64::MAX, is(i64::MAX))];
+        for (limit, absolute, size) in limits {
+            let found = things.find(doc! {}).limit(limit).await;
+            let found = found.expect("a cursor").into_vec().await;
+            assert_eq!(found.expect("documents").len(), 1);
+            assert_eq!(sent.field("find", "limit").await, is(absolute));
+            assert_eq!(sent.field("find", "singleBatch").await, is(true));
+            assert_eq!(sent.field("find", "batchSize").await, size);
+        }
+        let find = things.find(doc! {}).skip(u64::MAX).batch_size(u32::MAX);
+        let found = find.await.expect("a cursor").into_vec().await;
+        assert_eq!(found, Ok(Vec::new()));
+        assert_eq!(sent.field("find", "skip").await, is(i64::MAX));
+        let size = sent.field("find", "batchSize").await;
+        assert_eq!(size, is(i64::from(u32::MAX)));
+        let count = things.count_documents(doc! {}).skip(u64::MAX).await;
+        assert_eq!(count, Ok(0));
+        let skipped = sent.path("aggregate", "pipeline.1.$skip").await;
+        assert_eq!(skipped, is(i64::MAX));
+        client.shutdown().await;
+    });
+}
+
 on_each_adapter! {
     bad_values_are_refused_and_nothing_is_sent: refuses;
+    values_that_only_the_server_checks_are_sent: leaves_to_the_server;
+    numbers_are_sent_within_the_range_of_their_field: sends_numbers_within_their_range;
 }

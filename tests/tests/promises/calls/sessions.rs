@@ -189,6 +189,34 @@ fn sends_its_own_id_and_refuses_a_foreign_one<H: Host>() {
     });
 }
 
+/// Sessions prose 6: a call whose session has ended before the call is awaited fails, and nothing
+/// is sent. No call can be made later, because the end and the drop of a session take the session.
+fn is_refused_after_the_end_of_its_session<H: Host>() {
+    macro_rules! check {
+        ($stage:ident $kind:ident $call:ident $command:literal: $($build:tt)+) => {
+            for is_dropped in [false, true] {
+                let case = format!("{}, dropped: {is_dropped}", stringify!($($build)+));
+                let mut session = $stage.client.start_session().await.expect("a session");
+                let call = $stage.$($build)+.session(&mut session);
+                match is_dropped {
+                    true => drop(session),
+                    false => session.end().await.expect("ended"),
+                }
+                let error = call.await.map(drop).expect_err(&case).to_string();
+                assert!(error.contains("the session has ended"), "{case}: {error}");
+                let sent = $stage.sent.flushed().await;
+                assert!(sent.is_empty(), "{case}: {sent:?}");
+            }
+        };
+    }
+
+    H::block_on(async {
+        let stage = Stage::new::<H>().await;
+        all_calls!(check stage);
+        stage.end().await;
+    });
+}
+
 /// Causal prose 4: a read after a `find_one` of the same session reads after the time of the
 /// `find_one`.
 fn reads_follow_reads<H: Host>() {
@@ -247,6 +275,7 @@ fn reads_follow_writes<H: Host>() {
 on_each_adapter! {
     every_call_sends_the_id_of_its_session_and_refuses_a_foreign_one:
         sends_its_own_id_and_refuses_a_foreign_one;
+    every_call_is_refused_after_the_end_of_its_session: is_refused_after_the_end_of_its_session;
     every_read_of_a_causal_session_follows_the_read_before_it: reads_follow_reads;
     a_read_of_a_causal_session_follows_every_write_before_it: reads_follow_writes;
 }
