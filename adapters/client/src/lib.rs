@@ -117,6 +117,7 @@ pub use onionskin_bson as documents;
 pub use onionskin_core::rustls;
 pub use onionskin_core::{
     client::Counts,
+    description::{ServerDescription as ServerInfo, ServerType, TopologyType},
     error::{Error, Result},
     log,
     operation::{

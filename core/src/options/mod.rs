@@ -47,7 +47,7 @@ pub use event_handler::EventHandler;
 pub(crate) use fields::fields;
 pub(crate) use kerberos::KerberosLibrary;
 pub use kerberos::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext};
-pub(crate) use names::{names, numbers, open_names, parsed, shown_as_name};
+pub(crate) use names::{numbers, open_names, parsed, shown_as_name};
 pub use provider::{
     AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture, CredentialProvider,
     IdpInfo, Login, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,

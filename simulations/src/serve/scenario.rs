@@ -102,7 +102,13 @@ fn named(scenario: &Scenario) -> Scenario {
 
 /// True if a disaster is one of a simulated client.
 const fn is_of_clients(disaster: &Disaster) -> bool {
-    matches!(disaster, Disaster::Freeze { .. } | Disaster::CloseClient(_))
+    matches!(
+        disaster,
+        Disaster::Freeze { .. }
+            | Disaster::CloseClient(_)
+            | Disaster::ListMembers(_)
+            | Disaster::SilenceNames
+    )
 }
 
 /// Returns the parts of a scenario that have no effect on sockets.
@@ -112,6 +118,8 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
         ("clients", scenario.clients.is_some()),
         ("tasks", scenario.tasks.is_some()),
         ("workload", scenario.workload.is_some()),
+        ("client", !scenario.each_client.is_empty()),
+        ("srv", scenario.srv.is_some()),
         ("grace", scenario.grace.is_some()),
         ("client-options", scenario.client_options.is_some()),
         ("proxy", scenario.proxy.is_some()),

@@ -116,6 +116,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&|smaller| smaller.schedule = Some(Vec::new()));
     add(&|smaller| {
         smaller.clients = Some(1);
+        smaller.each_client.truncate(1);
         let schedule = smaller.schedule.iter_mut();
         schedule.for_each(|events| events.retain(is_for_first_client));
     });
@@ -129,6 +130,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         schedule.for_each(|events| events.retain(|scheduled| !is_for_shards(scheduled)));
     });
     add(&|smaller| smaller.tasks = Some(1));
+    add(&|smaller| smaller.each_client = Vec::new());
     add(&|smaller| smaller.tasks = smaller.tasks.map(|tasks| tasks.div_ceil(2)));
     add(&|smaller| {
         let half = smaller.safety.map(|span| span.0 / 2);

@@ -75,7 +75,7 @@ VERSION = "3.9.1"
 MACROS = "3.10.0"
 # The number of callables of that version, and the format of rustdoc that it was counted with. If
 # another format changes the number, then this program misreads that format.
-TOTAL, TOTAL_DATA, FORMAT = 1172, 0, 57
+TOTAL, TOTAL_DATA, FORMAT = 1172, 775, 57
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -598,9 +598,19 @@ def cell(rows, total):
     return "; ".join(parts)
 
 
-def print_markdown(rows, reasons):
-    """Prints a table of the types that differ in part, one of the types that are not there, and
-    the types without a difference.
+def print_data(rows):
+    """Prints a table of the types whose fields or variants differ."""
+    print("\n| official | as methods | differs and why | not there |\n|---|---|---|---|")
+    for path, group in by_type(rows).items():
+        columns = [["as a method"], ["elsewhere", "other forms"], ["not there", "missing"]]
+        chosen = [[row for row in group if row.state in column] for column in columns]
+        if any(chosen):
+            print(f"| `{path}` | {' | '.join(cell(each, len(group)) for each in chosen)} |")
+
+
+def print_markdown(rows, data, reasons):
+    """Prints a table of the types that differ in part, one of their fields and variants, one of the
+    types that are not there, and the types without a difference.
     """
     print("| official | same | differs and why | not there |\n|---|---|---|---|")
     absent, alike = collections.defaultdict(list), []
@@ -617,6 +627,7 @@ def print_markdown(rows, reasons):
             cells = " | ".join(cell(each, len(group)) for each in chosen)
             other = f", ours `{reasons.renamed[path]}`" if path in reasons.renamed else ""
             print(f"| `{path}`{other} | {cells} |")
+    print_data(data)
     print("\n| not there | official |\n|---|---|")
     for reason, paths in absent.items():
         print(f"| {reason} | {', '.join(paths)} |")

@@ -64,6 +64,15 @@ pub fn porting_binaries() -> Option<[PathBuf; 2]> {
     Some(["porting-official", "porting-peer"].map(|name| beside.with_file_name(name)))
 }
 
+/// Returns GNU parallel.
+pub fn parallel() -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    driver(
+        "GNU parallel",
+        BUILT.get_or_init(|| built("parallel")).clone(),
+    )
+}
+
 /// Returns the script in `tests/peers/node`, which uses the Node.js driver.
 pub fn node_driver_script() -> Option<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();

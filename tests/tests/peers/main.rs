@@ -16,5 +16,6 @@ mod porting;
 mod seed_lists;
 mod socks;
 mod start;
+mod sweeps;
 mod uris;
 mod wire;

@@ -270,7 +270,13 @@ impl TokioWorld {
             "the clients of a program are the client 0"
         );
         assert!(
-            !matches!(disaster, Disaster::Freeze { .. } | Disaster::CloseClient(_)),
+            !matches!(
+                disaster,
+                Disaster::Freeze { .. }
+                    | Disaster::CloseClient(_)
+                    | Disaster::ListMembers(_)
+                    | Disaster::SilenceNames
+            ),
             "only the program can stop or close its clients"
         );
         self.runtime().strike(disaster);

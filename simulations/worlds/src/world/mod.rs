@@ -14,12 +14,14 @@
 //! ```
 
 pub mod check;
-pub mod command_fault;
+pub mod client;
+mod command_fault;
 pub mod core_world;
 pub mod drawn;
 mod freezes;
 mod member;
 pub mod mishap;
+mod names;
 pub mod network;
 pub mod options;
 pub mod picture;
@@ -33,6 +35,7 @@ pub mod trace;
 mod watch;
 pub mod workload;
 
+pub use client::{Pace, Work, WorldClient};
 pub use command_fault::CommandFault;
 pub use core_world::CoreWorld;
 pub use member::WorldMember;

@@ -1,6 +1,6 @@
 //! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
-use super::scenario::Scheduled;
+use super::{client::WorldClient, scenario::Scheduled};
 use onionskin_core::{
     options::Compressor,
     random::{Random, Seed},
@@ -157,6 +157,9 @@ pub struct WorldOptions {
     pub clients: usize,
     /// The number of concurrent callers of each client. Default: 1 to 8.
     pub tasks: usize,
+    /// The options and the work of the first clients. The others have those of all. Default:
+    /// empty.
+    pub each_client: Vec<WorldClient>,
     /// The work of the callers. Default: [`Workload::Marks`].
     pub workload: Workload,
     /// The length of the safety phase. Default: 20 s to 90 s.
@@ -177,6 +180,9 @@ pub struct WorldOptions {
     pub max_latency: Duration,
     /// The options of the clients' connection string, after the `?`.
     pub client_options: String,
+    /// True if the clients look up their seed list with a `mongodb+srv` string, which is not
+    /// possible with `load_balanced`. Default: false.
+    pub srv: bool,
     /// The compressors of the clients, in order of preference. Default: none for two seeds in
     /// three, else one or more.
     pub compressors: Vec<Compressor>,
@@ -218,6 +224,7 @@ impl WorldOptions {
             load_balanced: balancer.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
+            each_client: Vec::new(),
             workload: Workload::Marks,
             safety: Duration::from_secs(20 + random.below(71)),
             grace: GRACE,
@@ -230,6 +237,7 @@ impl WorldOptions {
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
             client_options: client_options(random),
+            srv: false,
             compressors: compressors(compression),
             compressed_replies: match compression.below(3) {
                 0 => CompressedReplies::AsRequested,
@@ -307,8 +315,28 @@ impl WorldOptions {
         if self.is_calm() {
             0
         } else {
-            self.tasks * self.members
+            self.most_tasks() * self.members
         }
+    }
+
+    /// Returns the options and the work of a client.
+    #[must_use]
+    pub fn client(&self, client: usize) -> WorldClient {
+        self.each_client.get(client).cloned().unwrap_or_default()
+    }
+
+    /// Returns the number of concurrent callers of a client.
+    #[must_use]
+    pub fn tasks_of(&self, client: usize) -> usize {
+        let own = self.each_client.get(client).and_then(|own| own.tasks);
+        own.unwrap_or(self.tasks)
+    }
+
+    /// Returns the largest number of concurrent callers of a client.
+    #[must_use]
+    pub fn most_tasks(&self) -> usize {
+        let own = self.each_client.iter().filter_map(|own| own.tasks);
+        own.max().unwrap_or_default().max(self.tasks)
     }
 
     /// True if the run has no faults and no disasters.

@@ -95,6 +95,11 @@ pub enum Disaster {
         /// The length of the pause.
         pause: Span,
     },
+    /// The SRV records of the clients' seed list name these members. Without any, there are no
+    /// records. A list at the time zero is there before clients ask.
+    ListMembers(Vec<usize>),
+    /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
+    SilenceNames,
     /// All logins expire: the servers require authentication again with the error 391.
     ExpireLogins,
     /// Commands fail, block or lose their connection.
@@ -104,7 +109,7 @@ pub enum Disaster {
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, and no more faults are drawn.
+    /// commands no longer fail, the name server answers, and no more faults are drawn.
     Heal,
 }
 
@@ -159,6 +164,8 @@ impl Disaster {
             Self::CutClient { .. }
             | Self::JoinClients
             | Self::Freeze { .. }
+            | Self::ListMembers(_)
+            | Self::SilenceNames
             | Self::CloseClient(_) => {}
         }
     }
@@ -170,6 +177,8 @@ impl Disaster {
             Self::CutClient { .. }
             | Self::JoinClients
             | Self::Freeze { .. }
+            | Self::ListMembers(_)
+            | Self::SilenceNames
             | Self::CloseClient(_) => true,
             Self::Kill(_)
             | Self::ShutDown(_)
@@ -250,9 +259,13 @@ impl Disaster {
                 needs.shards = up_to(shard);
             }
             Self::CutShards { from, to } => needs.shards = up_to(from.max(to)),
+            Self::ListMembers(ref members) => {
+                needs.members = members.iter().copied().max().map_or(0, up_to);
+            }
             Self::StepDown
             | Self::JoinMembers
             | Self::JoinClients
+            | Self::SilenceNames
             | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::EndFailures
@@ -321,6 +334,8 @@ impl fmt::Display for Disaster {
                 let pause = String::from(*pause);
                 write!(f, "client {client} is frozen for {pause}")
             }
+            Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
+            Self::SilenceNames => f.write_str("the name server is silent"),
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),
             Self::EndFailures => f.write_str("no command fails any more"),

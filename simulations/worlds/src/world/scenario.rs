@@ -17,6 +17,7 @@
 pub use super::span::Span;
 use super::{
     Report, check_setup,
+    client::{self, WorldClient, foreign_option},
     member::WorldMember,
     options::{GRACE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::{Disaster, Needs},
@@ -30,7 +31,7 @@ use std::time::Duration;
 const MAX_MEMBERS: usize = 50;
 const MAX_SHARDS: usize = 20;
 const MAX_CLIENTS: usize = 100;
-const MAX_TASKS: usize = 1000;
+pub(super) const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
 
 /// The rate of a fault that happens each time.
@@ -94,6 +95,9 @@ pub struct Scenario {
     pub clients: Option<usize>,
     /// The number of concurrent callers of each client, at least one.
     pub tasks: Option<usize>,
+    /// The options and the work of the first clients. The others have those of all.
+    #[serde(rename = "client", skip_serializing_if = "Vec::is_empty")]
+    pub each_client: Vec<WorldClient>,
     /// The work of the callers. Default: `marks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
@@ -107,6 +111,9 @@ pub struct Scenario {
     pub max_latency: Option<Span>,
     /// The options of the clients' connection string, after the `?`.
     pub client_options: Option<String>,
+    /// True if the clients look up their seed list with a `mongodb+srv` string. It is not drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub srv: Option<bool>,
     /// The proxy of the clients.
     pub proxy: Option<WorldProxy>,
     /// True if the servers require authentication.
@@ -151,6 +158,7 @@ impl Scenario {
         set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
+        options.each_client.clone_from(&self.each_client);
         set(&mut options.safety, self.safety.map(|span| span.0).as_ref());
         set(&mut options.grace, self.grace.map(|span| span.0).as_ref());
         let latency = [self.min_latency, self.max_latency].map(|span| span.map(|span| span.0));
@@ -161,6 +169,7 @@ impl Scenario {
             None => options.max_latency = options.max_latency.max(options.min_latency),
         }
         set(&mut options.client_options, self.client_options.as_ref());
+        set(&mut options.srv, self.srv.as_ref());
         set(&mut options.proxy, self.proxy.as_ref());
         set(&mut options.authentication, self.authentication.as_ref());
         let election = self.election_timeout.map(|span| span.0);
@@ -170,7 +179,7 @@ impl Scenario {
         options.schedule.clone_from(&self.schedule);
         // About ten times what a run takes.
         let seconds = (options.safety + options.grace).as_secs() + 1;
-        let actors = options.members + options.clients * (options.members + options.tasks);
+        let actors = options.members + options.clients * (options.members + options.most_tasks());
         let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
         options.max_steps = options.max_steps.max(steps);
         options
@@ -199,6 +208,7 @@ impl Scenario {
             .or_else(|| self.server_fault())
             .or_else(|| self.span_fault())
             .or_else(|| self.option_fault())
+            .or_else(|| client::fault(self))
             .or_else(|| self.schedule_fault())
     }
 
@@ -289,23 +299,11 @@ impl Scenario {
 
     /// Options that the world sets itself, or that it does not have.
     fn option_fault(&self) -> Option<String> {
-        let text = self.client_options.as_deref()?.to_ascii_lowercase();
-        let mut names = text.split('&').filter_map(|pair| pair.split('=').next());
-        let name = names.find(|name| {
-            let own = [
-                "tls",
-                "ssl",
-                "srv",
-                "proxy",
-                "auth",
-                "replicaset",
-                "loadbalanced",
-            ];
-            // Each operation of a world has its own time limit, and each write its own concern.
-            let of_callers = ["timeoutms", "w", "wtimeoutms"];
-            own.iter().any(|own| name.starts_with(own)) || of_callers.contains(name)
-        });
-        name.map(|name| format!("`client-options` cannot have `{name}`"))
+        let is_balanced = matches!(self.shape, None | Some(WorldShape::LoadBalanced));
+        if self.srv == Some(true) && is_balanced {
+            return Some("`srv` needs `shape` to be replica-set or sharded".to_owned());
+        }
+        self.client_options.as_deref().and_then(foreign_option)
     }
 
     /// Returns the reason why an event has no effect, if there is one.
@@ -321,6 +319,9 @@ impl Scenario {
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
             Disaster::FailCommands(ref fault) => fault.idle(),
+            Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
+                Some("only clients with `srv` have a name server")
+            }
             Disaster::ExpireLogins if self.authentication == Some(false) => {
                 Some("`expire-logins` needs `authentication`")
             }

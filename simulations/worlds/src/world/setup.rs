@@ -37,12 +37,18 @@ const PROXY_USER: (&str, &str) = ("guest", "proxy secret");
 /// The wire version of the first release with the command `bulkWrite`, 8.0.
 const BULK_WRITE_WIRE_VERSION: i32 = 25;
 
+/// The domain of the members of clients with a `mongodb+srv` string.
+const DOMAIN: &str = "world.test";
+
 /// The port of all members and of the load balancer.
 pub(super) const PORT: u16 = 27017;
 
 pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployment, Failure> {
     let addresses: Vec<Address> = (0..options.members)
-        .map(|member| Address::tcp(&host(member), PORT))
+        .map(|member| match options.srv {
+            true => Address::tcp(&format!("{}.{DOMAIN}", host(member)), PORT),
+            false => Address::tcp(&host(member), PORT),
+        })
         .collect();
     let mut wanted = match addresses.as_slice() {
         _ if options.load_balanced => {
@@ -101,6 +107,11 @@ pub(super) fn host(member: usize) -> String {
     format!("member{member}")
 }
 
+/// Returns the name of the SRV records of the members.
+pub(super) fn srv_name() -> String {
+    format!("_mongodb._tcp.cluster.{DOMAIN}")
+}
+
 /// Returns the address of the load balancer.
 pub(super) fn balancer_address() -> Address {
     Address::tcp(BALANCER, PORT)
@@ -134,8 +145,8 @@ pub(super) fn proxy(options: &WorldOptions) -> Option<Proxy> {
     })
 }
 
-/// Returns the connection string of all clients.
-pub(super) fn uri(options: &WorldOptions) -> String {
+/// Returns the connection string of a client.
+pub(super) fn uri(options: &WorldOptions, client: usize) -> String {
     let hosts: Vec<String> = match options.load_balanced {
         true => vec![BALANCER.to_owned()],
         false => (0..options.members).map(host).collect(),
@@ -146,7 +157,8 @@ pub(super) fn uri(options: &WorldOptions) -> String {
     };
     let set = match options.members {
         _ if options.load_balanced => "loadBalanced=true&".to_owned(),
-        _ if options.sharded => String::new(),
+        // With the name of the set, clients would not look up their seed list again.
+        _ if options.sharded || options.srv => String::new(),
         1 => String::new(),
         _ => format!("replicaSet={SET_NAME}&"),
     };
@@ -166,11 +178,13 @@ pub(super) fn uri(options: &WorldOptions) -> String {
             )
         }
     };
-    format!(
-        "mongodb://{credentials}{}/?{set}{}{compressors}{proxy}",
-        hosts.join(","),
-        options.client_options
-    )
+    let start = match options.srv {
+        true => format!("mongodb+srv://{credentials}cluster.{DOMAIN}/?tls=false&"),
+        false => format!("mongodb://{credentials}{}/?", hosts.join(",")),
+    };
+    let own = options.client(client).client_options;
+    let own = own.as_ref().unwrap_or(&options.client_options);
+    format!("{start}{set}{own}{compressors}{proxy}")
 }
 
 pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
@@ -190,9 +204,12 @@ pub fn check_setup(seed: u64, way: Way, options: &WorldOptions) -> Result<(), Fa
     check_workload(way, options)?;
     let split = world_seed(seed);
     deployment(options, &split)?;
-    let parsed = client_options(&uri(options))?;
-    let config = ClientConfig::new(parsed, split.split("client 0"));
-    config.map(drop).map_err(|error| impossible(&error))
+    for client in 0..options.clients.min(1 + options.each_client.len()) {
+        let parsed = client_options(&uri(options, client))?;
+        let config = ClientConfig::new(parsed, split.split(&format!("client {client}")));
+        config.map(drop).map_err(|error| impossible(&error))?;
+    }
+    Ok(())
 }
 
 /// Checks that the callers can do their work in this way.

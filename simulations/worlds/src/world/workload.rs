@@ -4,7 +4,10 @@
 //! caller uses the document. So the checkers find a reply that reached the wrong caller, and a
 //! write that took effect twice.
 
-use super::options::{Rates, WorldOptions, index};
+use super::{
+    client::{Pace, Work},
+    options::{Rates, WorldOptions, index},
+};
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
     error::Error,
@@ -275,6 +278,10 @@ pub struct Script {
     /// The generator for absences.
     absences: Random,
     rates: Rates,
+    work: Work,
+    pace: Pace,
+    /// The number of operations that were returned.
+    done: u64,
     next: i64,
     /// The `_id` of the current document, and the number of operations that were returned for it.
     /// `None` before each new document.
@@ -285,8 +292,12 @@ impl Script {
     /// Creates the script of a caller.
     #[must_use]
     pub fn new(options: &WorldOptions, seed: &Seed, client: usize, task: usize) -> Self {
-        let caller = client * options.tasks + task;
+        let caller = client * options.most_tasks() + task;
+        let own = options.client(client);
         Self {
+            work: own.work.unwrap_or_default(),
+            pace: own.pace.unwrap_or_default(),
+            done: 0,
             random: seed.split(&format!("caller {caller}")).random(),
             absences: seed.split(&format!("absences {caller}")).random(),
             rates: options.rates,
@@ -297,7 +308,9 @@ impl Script {
 
     /// Returns the pause of the caller before its next operation.
     pub fn pause(&mut self) -> Duration {
-        pause(&mut self.random)
+        let random = &mut self.random;
+        let given = self.pace.pause(self.done, &mut |bound| random.below(bound));
+        given.unwrap_or_else(|| pause(&mut self.random))
     }
 
     /// Returns the next operation. Late operations have long time limits and are not abandoned,
@@ -307,14 +320,19 @@ impl Script {
             self.next += 1;
             (self.next, 0)
         });
-        let kind = match done {
-            0 => OperationKind::Insert,
-            1 => OperationKind::Increment,
-            2 if id % 3 == 0 => OperationKind::Browse,
-            2 => OperationKind::Find,
-            _ => OperationKind::FindNearby,
+        self.done += 1;
+        let (kind, last) = match (self.work, done) {
+            (_, 0) => (OperationKind::Insert, false),
+            (Work::All | Work::Writes, 1) => (OperationKind::Increment, self.work == Work::Writes),
+            (Work::All, 2) if id % 3 == 0 => (OperationKind::Browse, false),
+            (Work::MostlyReads, 1 | 4) => (OperationKind::Browse, false),
+            (Work::All, 2) | (Work::MostlyReads, 2 | 5) => (OperationKind::Find, false),
+            (_, done) => (
+                OperationKind::FindNearby,
+                self.work == Work::All || done == 6,
+            ),
         };
-        self.round = (done < 3).then_some((id, done + 1));
+        self.round = (!last).then_some((id, done + 1));
         let timeout = Duration::from_millis(match self.random.below(4) {
             _ if is_late => 30_000,
             0 => 20 + self.random.below(500),

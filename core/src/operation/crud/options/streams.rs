@@ -1,11 +1,11 @@
 //! Options of change streams.
 
 use super::super::ResumeToken;
-use crate::options::{Collation, ReadConcern, SelectionCriteria, names, options};
+use crate::options::{Collation, ReadConcern, SelectionCriteria, open_names, options};
 use bson::{Bson, Timestamp};
 use std::time::Duration;
 
-names! {
+open_names! {
     /// The document that an event of an update has, besides the description of the update
     /// (`fullDocument`).
     FullDocumentType {

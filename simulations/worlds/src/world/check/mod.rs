@@ -7,6 +7,7 @@ mod fairness;
 mod history;
 mod interruption;
 mod monitor;
+mod names;
 mod operation;
 mod pool;
 mod selection;
@@ -20,10 +21,12 @@ use command::CommandChecker;
 use fairness::FairnessChecker;
 use interruption::InterruptionChecker;
 use monitor::MonitorChecker;
-use onionskin_core::{event::Event, time::Instant};
+use names::NamesChecker;
+use onionskin_core::{address::Address, event::Event, time::Instant};
 use operation::OperationChecker;
 use pool::PoolChecker;
 use selection::SelectionChecker;
+use std::collections::BTreeSet;
 use topology::TopologyChecker;
 
 /// All checkers of one client's events.
@@ -39,6 +42,7 @@ pub struct EventCheckers {
     selection: SelectionChecker,
     balancer: BalancerChecker,
     interruptions: InterruptionChecker,
+    names: NamesChecker,
 }
 
 impl EventCheckers {
@@ -56,6 +60,7 @@ impl EventCheckers {
             selection: SelectionChecker::default(),
             balancer: BalancerChecker::default(),
             interruptions: InterruptionChecker::default(),
+            names: NamesChecker::default(),
         }
     }
 
@@ -72,11 +77,22 @@ impl EventCheckers {
         self.fairness.observe(event)?;
         self.monitor.observe(event)?;
         self.topology.observe(event)?;
+        self.names.observe(event);
         self.commands.observe(event)?;
         self.operation.observe(event)?;
         self.selection.observe(event)?;
         self.balancer.observe(event)?;
         self.interruptions.observe(event)
+    }
+
+    /// Checks that the client may look up its seed list now.
+    pub fn look_up(&mut self, now: Instant) -> Result<(), String> {
+        self.names.look_up(now)
+    }
+
+    /// Checks that the client knew these servers at the end, if it was closed after a time.
+    pub fn check_servers(&self, wanted: &BTreeSet<Address>, since: Instant) -> Result<(), String> {
+        self.topology.check_servers(wanted, since)
     }
 
     /// Checks that nothing is left open or under way: no pool, topology, command, operation or

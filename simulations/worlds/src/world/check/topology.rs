@@ -1,30 +1,40 @@
 //! Checks topology events: the opening is first, the closing is last, and each change continues the
-//! previous one. At most one server is primary, and none of an earlier election follows.
+//! previous one. At most one server is primary, and none of an earlier election follows. The members
+//! of a known replica set change only after a reply.
 
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
     event::{Event, EventKind, SdamEvent},
+    time::Instant,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct TopologyChecker {
     is_open: bool,
-    is_closed: bool,
     description: Option<Arc<TopologyDescription>>,
     servers: BTreeMap<Address, Option<Arc<ServerDescription>>>,
+    /// True if a server was described since the last change of the topology.
+    has_news: bool,
+    /// The addresses of the servers, and after the end those before it.
+    known: BTreeSet<Address>,
+    closed_at: Option<Instant>,
     /// The latest election of which the client has known the primary.
     election: Option<ObjectId>,
 }
 
 impl TopologyChecker {
     pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let at = event.at;
         let EventKind::Sdam(event) = &event.kind else {
             return Ok(());
         };
-        if self.is_closed {
+        if self.closed_at.is_some() {
             return Err("something happened after the topology had closed".to_owned());
         }
         if let SdamEvent::TopologyOpening { .. } = event {
@@ -38,7 +48,7 @@ impl TopologyChecker {
         }
         match event {
             SdamEvent::TopologyClosed { .. } => {
-                self.is_closed = true;
+                self.closed_at = Some(at);
                 if let Some(address) = self.servers.keys().next() {
                     return Err(format!("the topology closed before {address} did"));
                 }
@@ -50,6 +60,10 @@ impl TopologyChecker {
                     return Err("a topology change does not continue the one before".to_owned());
                 }
                 self.check_primary(new)?;
+                self.check_members(previous, new)?;
+                if !new.servers.is_empty() {
+                    self.known = new.servers.keys().cloned().collect();
+                }
                 self.description = Some(new.clone());
             }
             SdamEvent::ServerOpening { address, .. } => {
@@ -75,8 +89,22 @@ impl TopologyChecker {
                     ));
                 }
                 *known = Some(new.clone());
+                self.has_news = true;
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn check_members(
+        &mut self,
+        previous: &TopologyDescription,
+        new: &TopologyDescription,
+    ) -> Result<(), String> {
+        let has_news = std::mem::take(&mut self.has_news);
+        let is_known = is_set(previous.topology_type) && is_set(new.topology_type);
+        if is_known && !has_news && !previous.servers.keys().eq(new.servers.keys()) {
+            return Err("members of a known replica set changed without a reply".to_owned());
         }
         Ok(())
     }
@@ -98,12 +126,31 @@ impl TopologyChecker {
         Ok(())
     }
 
+    /// Checks that the client knew these servers at the end. One that was closed before `since` did
+    /// not need to learn of them.
+    pub(super) fn check_servers(
+        &self,
+        wanted: &BTreeSet<Address>,
+        since: Instant,
+    ) -> Result<(), String> {
+        if self.closed_at.is_some_and(|at| at < since) || self.known == *wanted {
+            return Ok(());
+        }
+        let known = &self.known;
+        Err(format!("the client knows {known:?} and not {wanted:?}"))
+    }
+
     pub(super) fn finish(&self) -> Result<(), String> {
-        if self.is_open && !self.is_closed {
+        if self.is_open && self.closed_at.is_none() {
             return Err("the topology never closed".to_owned());
         }
         Ok(())
     }
+}
+
+const fn is_set(topology: TopologyType) -> bool {
+    use TopologyType::{ReplicaSetNoPrimary, ReplicaSetWithPrimary};
+    matches!(topology, ReplicaSetNoPrimary | ReplicaSetWithPrimary)
 }
 
 /// Returns the topology type and the type of each server. The other fields are left out, because

@@ -2,6 +2,7 @@
 
 use super::{CoreWorld, Holder, Socket, Wakeup};
 use crate::world::{
+    names::unanswered,
     network::{Incoming, LinkId},
     report::FailureKind,
     trace::Summary,
@@ -9,6 +10,7 @@ use crate::world::{
 use onionskin_core::{
     address::Address,
     client::{Action, Answer, Finding, Inquiry, Question, SocketUse},
+    dns::{DnsAnswer, DnsQuery, RecordKind},
     error::{Error, NetworkFault},
     event::Event,
     options::ProviderCall,
@@ -119,14 +121,19 @@ impl CoreWorld {
                     now,
                     format_args!("client {client} asks {} {question:?}", id.0),
                 );
+                let mut after = None;
                 let answer = match question {
                     Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
                     Question::KerberosStep(step) => Answer::KerberosStep(step.run()),
-                    // The world has no name server.
-                    Question::LookUp { .. } => Answer::None,
+                    Question::LookUp { query, limit } => {
+                        let answer = self.look_up(client, &query);
+                        after = answer.is_none().then_some(limit);
+                        Answer::Records(answer.unwrap_or_else(|| Err(unanswered())))
+                    }
                     Question::Inquire(inquiry) => Answer::Found(find(inquiry)),
                 };
-                let at = now + Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
+                let drawn = Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
+                let at = now + after.unwrap_or(drawn);
                 self.schedule(at, client, Wakeup::Answered { id, answer });
             }
             Action::Withdraw { question } => {
@@ -136,6 +143,15 @@ impl CoreWorld {
                 );
             }
         }
+    }
+
+    fn look_up(&mut self, client: usize, query: &DnsQuery) -> Option<Result<DnsAnswer, Error>> {
+        if query.kind == RecordKind::Srv
+            && let Err(what) = self.sides[client].checkers.look_up(self.now)
+        {
+            self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
+        }
+        self.network.names().answer(query)
     }
 
     fn dial(&mut self, client: usize, socket: SocketId, address: &Address) {

@@ -127,11 +127,10 @@ impl CoreWorld {
         let split = world_seed(seed);
         let deployment = setup::deployment(&options, &split)?;
         let network = Network::new(deployment, &options, &split);
-        let uri = setup::uri(&options);
         let late_from = Instant::ZERO + options.safety + options.grace;
         let mut sides = Vec::new();
         for client in 0..options.clients {
-            let parsed = setup::client_options(&uri)?;
+            let parsed = setup::client_options(&setup::uri(&options, client))?;
             let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
             let config = ClientConfig::new(parsed, split.split(&format!("client {client}")))
                 .map_err(|error| setup::impossible(&error))?;
@@ -139,7 +138,7 @@ impl CoreWorld {
                 core: Client::new(config.with_subscriptions(Subscriptions::all())),
                 sockets: BTreeMap::new(),
                 links: BTreeMap::new(),
-                tasks: (0..options.tasks)
+                tasks: (0..options.tasks_of(client))
                     .map(|task| Task::new(&options, &split, client, task))
                     .collect(),
                 actions: VecDeque::new(),
@@ -399,6 +398,11 @@ impl CoreWorld {
 
     fn check_end(&self) -> Result<(), Failure> {
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, self.now, message));
+        let late_from = self.late_from;
+        let polls = self.options.srv && self.options.sharded;
+        let known = polls
+            .then(|| self.network.names().known(late_from))
+            .flatten();
         for (client, side) in self.sides.iter().enumerate() {
             if side.core.counts() != Counts::default() || !side.core.is_terminated() {
                 return fail(format!("client {client} keeps {:?}", side.core.counts()));
@@ -408,7 +412,11 @@ impl CoreWorld {
                     "client {client} is closed and armed for {deadline}"
                 ));
             }
-            if let Err(what) = side.checkers.finish() {
+            let mut checked = side.checkers.finish();
+            if let Some(known) = &known {
+                checked = checked.and_then(|()| side.checkers.check_servers(known, late_from));
+            }
+            if let Err(what) = checked {
                 return fail(format!("client {client}: {what}"));
             }
         }

@@ -343,7 +343,7 @@ impl CoreWorld {
 
     fn add_caller(&mut self, client: usize) -> usize {
         let seed = crate::world::options::world_seed(self.seed);
-        let caller = Task::new(&self.options, &seed, client, self.options.tasks);
+        let caller = Task::new(&self.options, &seed, client, self.options.most_tasks());
         self.sides[client].tasks.push(caller);
         self.sides[client].tasks.len() - 1
     }

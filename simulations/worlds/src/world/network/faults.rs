@@ -123,8 +123,11 @@ impl Network {
                 }
             }
             Disaster::JoinClients => self.join(now, trace),
+            Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
+            Disaster::SilenceNames => self.names.be_silent(),
             Disaster::Heal => {
                 self.rates = Rates::default();
+                self.names.answer_again(now);
                 self.join(now, trace);
             }
             _ => {}

@@ -15,6 +15,7 @@ pub use proxy::Proxy;
 
 use super::{
     mishap,
+    names::Names,
     options::{Rates, WorldOptions},
     picture::MarkKind,
     setup,
@@ -80,6 +81,7 @@ pub struct Network {
     addresses: Vec<Address>,
     balancer: Option<Address>,
     proxy: Option<Proxy>,
+    names: Names,
     listening: Vec<bool>,
     links: BTreeMap<LinkId, Link>,
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
@@ -106,6 +108,7 @@ impl Network {
         };
         Self {
             listening: vec![true; addresses.len()],
+            names: Names::new(&addresses, options.schedule.as_ref()),
             addresses,
             balancer,
             proxy: setup::proxy(options),
@@ -147,6 +150,12 @@ impl Network {
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Returns the name server of the clients' seed list.
+    #[must_use]
+    pub(super) const fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Returns the number of connections that a client or a server still holds or that have

@@ -2,6 +2,7 @@
 
 use super::{
     Executor, SimRuntime, applications::Application, closing, executor::lock, polling::polled,
+    resolver::SimResolver,
 };
 use crate::world::{
     check::{EventCheckers, check_calm, check_data, check_history},
@@ -110,16 +111,16 @@ impl World {
         if is_watched {
             executor.shared.lock().trace.collect_new();
         }
-        let uri = setup::uri(options);
         let mut clients = Vec::new();
         for client in 0..options.clients {
-            let parsed = setup::client_options(&uri)?;
+            let parsed = setup::client_options(&setup::uri(options, client))?;
             let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
             executor.shared.lock().checkers.push(checkers);
             let shared = executor.shared.clone();
             let built = Client::builder(executor.runtime(client), parsed)
                 .seed(split.split(&format!("client {client}")))
                 .environment(Environment::default())
+                .resolver(SimResolver(executor.runtime(client)))
                 .event_listener(Arc::new(move |event| shared.lock().observe(client, event)))
                 .build();
             clients.push(built.map_err(|error| setup::impossible(&error))?);
@@ -195,7 +196,7 @@ impl World {
         let has_bulk_write = setup::has_bulk_write(&self.options, &self.seed);
         let has_shards = self.options.has_routers() && self.options.shards > 1;
         for (number, client) in clients.iter().enumerate() {
-            for task in 0..self.options.tasks {
+            for task in 0..self.options.tasks_of(number) {
                 match self.options.workload {
                     Workload::Marks => {
                         let script = Script::new(&self.options, &self.seed, number, task);
@@ -261,12 +262,22 @@ impl World {
         let state = &mut *state;
         let now = state.now;
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
+        let late_from = Instant::ZERO + self.options.safety + self.options.grace;
+        let polls = self.options.srv && self.options.sharded;
+        let known = polls
+            .then(|| state.network.names().known(late_from))
+            .flatten();
         for (number, client) in self.clients.iter().enumerate() {
             let counts = client.counts();
             if counts != Counts::default() {
                 return fail(format!("client {number} keeps {counts:?}"));
             }
-            if let Err(what) = state.checkers[number].finish() {
+            let mut checked = state.checkers[number].finish();
+            if let Some(known) = &known {
+                let servers = state.checkers[number].check_servers(known, late_from);
+                checked = checked.and(servers);
+            }
+            if let Err(what) = checked {
                 return fail(format!("client {number}: {what}"));
             }
         }

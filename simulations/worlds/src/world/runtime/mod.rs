@@ -18,6 +18,7 @@ mod name_server;
 mod operator;
 mod pictures;
 mod polling;
+mod resolver;
 mod socks5_proxy;
 mod stream;
 
@@ -131,7 +132,11 @@ impl Runtime for SimRuntime {
                 IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => match ip.octets()[3] {
                     BALANCER_PLACE => setup::BALANCER.to_owned(),
                     PROXY_PLACE => setup::PROXY.to_owned(),
-                    member => setup::host(usize::from(member)),
+                    member => {
+                        let state = runtime.shared.lock();
+                        let address = state.network.addresses().get(usize::from(member));
+                        address.map_or_else(|| member.to_string(), |a| a.host().to_owned())
+                    }
                 },
                 other => other.to_string(),
             };
@@ -169,8 +174,8 @@ impl Runtime for SimRuntime {
             }
             let (delay, fails, place) = {
                 let mut state = runtime.shared.lock();
-                let members = state.network.addresses().len();
-                let member = (0..members).find(|member| setup::host(*member) == host);
+                let mut members = state.network.addresses().iter();
+                let member = members.position(|address| address.host() == host);
                 let member = state.names.get(&host).copied().or(member);
                 let other = match &*host {
                     setup::BALANCER => Some(BALANCER_PLACE),
