@@ -320,8 +320,7 @@ fn a_server_without_sessions_refuses_the_sessions_of_the_application() {
         let Err(error) = call.await else {
             panic!("the server has no sessions");
         };
-        let is_argument = matches!(error.kind(), ErrorKind::InvalidArgument { .. });
-        assert!(is_argument, "{error:?}");
+        assert_eq!(error, ErrorKind::SessionsNotSupported);
         assert!(
             error.to_string().contains("does not support sessions"),
             "{error}"

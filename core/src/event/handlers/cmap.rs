@@ -168,7 +168,7 @@ handler! {
     ///
     /// ```
     /// use onionskin_core::{
-    ///     event::handlers::cmap::{CmapEventHandler, ConnectionCheckoutFailedEvent},
+    ///     event::handlers::cmap::{CmapEventHandler, PoolClearedEvent},
     ///     options::ClientOptions,
     /// };
     /// use std::sync::Arc;
@@ -176,7 +176,7 @@ handler! {
     /// struct Print;
     ///
     /// impl CmapEventHandler for Print {
-    ///     fn handle_connection_checkout_failed_event(&self, event: ConnectionCheckoutFailedEvent) {
+    ///     fn handle_pool_cleared_event(&self, event: PoolClearedEvent) {
     ///         println!("{event:?}");
     ///     }
     /// }
@@ -199,9 +199,11 @@ handler! {
         /// A connection was closed.
         handle_connection_closed_event: ConnectionClosed(ConnectionClosedEvent);
         /// A check out started.
-        handle_connection_checkout_started_event: ConnectionCheckoutStarted(ConnectionCheckoutStartedEvent);
+        handle_connection_checkout_started_event:
+            ConnectionCheckoutStarted(ConnectionCheckoutStartedEvent);
         /// A check out failed.
-        handle_connection_checkout_failed_event: ConnectionCheckoutFailed(ConnectionCheckoutFailedEvent);
+        handle_connection_checkout_failed_event:
+            ConnectionCheckoutFailed(ConnectionCheckoutFailedEvent);
         /// A connection was checked out.
         handle_connection_checked_out_event: ConnectionCheckedOut(ConnectionCheckedOutEvent);
         /// A connection was checked in.

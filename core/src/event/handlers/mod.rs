@@ -44,7 +44,10 @@ macro_rules! handler {
     (
         $(#[$doc:meta])*
         $Handler:ident of $Family:ident $(without $ignored:ident)? {
-            $( $(#[$method_doc:meta])* $method:ident: $Variant:ident($Event:ty) $(as $unboxed:tt)?; )*
+            $(
+                $(#[$method_doc:meta])*
+                $method:ident: $Variant:ident($Event:ty) $(as $unboxed:tt)?;
+            )*
         }
     ) => {
         $(#[$doc])*

@@ -179,13 +179,15 @@ handler! {
     /// ```
     SdamEventHandler of SdamEvent without Notice {
         /// A server description changed.
-        handle_server_description_changed_event: ServerDescriptionChanged(ServerDescriptionChangedEvent) as *;
+        handle_server_description_changed_event:
+            ServerDescriptionChanged(ServerDescriptionChangedEvent) as *;
         /// A server was added.
         handle_server_opening_event: ServerOpening(ServerOpeningEvent);
         /// A server was removed.
         handle_server_closed_event: ServerClosed(ServerClosedEvent);
         /// The topology description changed.
-        handle_topology_description_changed_event: TopologyDescriptionChanged(TopologyDescriptionChangedEvent) as *;
+        handle_topology_description_changed_event:
+            TopologyDescriptionChanged(TopologyDescriptionChangedEvent) as *;
         /// The topology was created.
         handle_topology_opening_event: TopologyOpening(TopologyOpeningEvent);
         /// The client was closed.
@@ -193,7 +195,8 @@ handler! {
         /// A check of a server starts.
         handle_server_heartbeat_started_event: ServerHeartbeatStarted(ServerHeartbeatStartedEvent);
         /// A check succeeded.
-        handle_server_heartbeat_succeeded_event: ServerHeartbeatSucceeded(ServerHeartbeatSucceededEvent);
+        handle_server_heartbeat_succeeded_event:
+            ServerHeartbeatSucceeded(ServerHeartbeatSucceededEvent);
         /// A check failed.
         handle_server_heartbeat_failed_event: ServerHeartbeatFailed(ServerHeartbeatFailedEvent);
     }

@@ -1,6 +1,6 @@
 //! Checks topology events: the opening is first, the closing is last, and each change continues the
-//! previous one. At most one server is primary, and none of an earlier election follows. The members
-//! of a known replica set change only after a reply.
+//! previous one. At most one server is primary, and none of an earlier election follows. The
+//! members of a known replica set change only after a reply.
 
 use bson::oid::ObjectId;
 use onionskin_core::{
