@@ -1,7 +1,7 @@
 //! A sweep on many machines, as the guide of the simulation shows it.
 
 use onionskin_tests::peers::{Scratch, onionskin_binary, parallel};
-use std::{env, ffi::OsString, fs, path::Path, process::Command};
+use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command};
 
 /// The beginning of the example with GNU parallel.
 const EXAMPLE: &str = "mkdir -p verdicts\nseq 0 3 | parallel";
@@ -23,17 +23,17 @@ fn the_example_with_gnu_parallel_gives_one_verdict() {
     );
     let example = example.replace(machines, ":").replace(seeds, "0..8");
     let folder = Scratch::new().expect("a directory");
+    // The command can have another name here.
     let program = onionskin_binary().expect("the command");
-    let programs =
-        [program.as_path(), &parallel].map(|program| program.parent().expect("a folder"));
+    symlink(program, folder.path().join("onionskin")).expect("a link");
+    let tools = parallel.parent().expect("a folder");
     let path = env::var_os("PATH").unwrap_or_default();
-    let path = programs.map(OsString::from).into_iter().chain(Some(path));
-    let path: Vec<OsString> = path.collect();
+    let path = [folder.path().as_os_str(), tools.as_os_str(), &path].join(":".as_ref());
     let output = Command::new("sh")
         .args(["-c", &example])
         .current_dir(folder.path())
         .env("HOME", folder.path())
-        .env("PATH", path.join(&OsString::from(":")))
+        .env("PATH", path)
         .output()
         .expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
