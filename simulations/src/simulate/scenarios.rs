@@ -54,6 +54,7 @@ scenarios! {
     "slow-dials"
     "stale-replies"
     "unequal-members"
+    "unlike-clients"
 }
 
 /// Returns the names of the scenarios, in alphabetical order, with their descriptions.
@@ -167,9 +168,14 @@ mod tests {
         let guide = include_str!("../../../docs/simulation.md");
         let blocks = guide.split("```toml\n").skip(1);
         let mut texts = blocks.filter_map(|block| block.split("```").next());
-        let text = texts.find(|text| text.starts_with("about"));
-        let scenario = parse(text.expect("it is there")).expect("a scenario");
-        assert_eq!(scenario.schedule.map(|events| events.len()), Some(3));
+        let mut scenario = |start: &str| {
+            let text = texts.find(|text| text.starts_with(start));
+            parse(text.expect("it is there")).expect("a scenario")
+        };
+        let events = scenario("about").schedule;
+        assert_eq!(events.map(|events| events.len()), Some(3));
+        let clients = scenario("clients").each_client;
+        assert_eq!(clients.len(), 2);
     }
 
     #[test]
@@ -177,6 +183,22 @@ mod tests {
         for (wrong, reason) in [
             ("tasks = 0", "`tasks`"),
             ("task = 1", "unknown field `task`"),
+            ("srv = true", "`srv` needs `shape`"),
+            (
+                "srv = true\nshape = \"load-balanced\"",
+                "`srv` needs `shape`",
+            ),
+            ("[[client]]\n[[client]]", "2 tables `client`"),
+            ("[[client]]\nwork = \"reads\"", "unknown variant"),
+            (
+                "safety = \"9s\"\n[[schedule]]\nat = \"1s\"\nevent = \"silence-names\"",
+                "`srv` have a name server",
+            ),
+            (
+                "safety = \"9s\"\nsrv = true\nshape = \"sharded\"\n\
+                 [[schedule]]\nat = \"1s\"\nevent = { list-members = [] }",
+                "must list a member",
+            ),
             ("safety = 5", "string"),
             ("safety = \"5 h\"", "`5 h` is no length of time"),
             ("safety = \"18446744074s\"", "no length of time"),

@@ -131,6 +131,12 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     });
     add(&|smaller| smaller.tasks = Some(1));
     add(&|smaller| smaller.each_client = Vec::new());
+    add(&|smaller| drop(smaller.each_client.pop()));
+    add(&|smaller| {
+        for client in &mut smaller.each_client {
+            client.tasks = client.tasks.map(|tasks| tasks.div_ceil(2));
+        }
+    });
     add(&|smaller| smaller.tasks = smaller.tasks.map(|tasks| tasks.div_ceil(2)));
     add(&|smaller| {
         let half = smaller.safety.map(|span| span.0 / 2);

@@ -258,8 +258,9 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For a member, a shard or a client that does not exist, and for [`Disaster::Freeze`] and
-    /// [`Disaster::CloseClient`], because only the program can stop or close its clients.
+    /// For a member, a shard or a client that does not exist, for [`Disaster::Freeze`] and
+    /// [`Disaster::CloseClient`], because only the program can stop or close its clients, and for
+    /// [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name server.
     pub fn strike(&self, disaster: &Disaster) {
         let check = |deployment: &Deployment| disaster.check(deployment.options());
         if let Err(reason) = self.runtime().inspect(check) {
@@ -277,7 +278,7 @@ impl TokioWorld {
                     | Disaster::ListMembers(_)
                     | Disaster::SilenceNames
             ),
-            "only the program can stop or close its clients"
+            "only the program can stop or close its clients, and there is no name server"
         );
         self.runtime().strike(disaster);
         self.shared.wake_driver();

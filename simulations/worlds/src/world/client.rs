@@ -7,7 +7,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The options and the work of one client. What it does not name is that of all clients.
+/// The options and the work of one client. Those that are `None` are those of all clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -56,6 +56,7 @@ pub enum Pace {
 
 impl Pace {
     /// Returns the pause before the next operation; `None` for one that the caller draws itself.
+    /// Callers do not use it after the time of grace, because the run must come to an end.
     pub(super) fn pause(self, done: u64, draw: &mut dyn FnMut(u64) -> u64) -> Option<Duration> {
         let millis = match self {
             Self::Mixed => return None,

@@ -14,8 +14,8 @@
 //! ```
 
 pub mod check;
-pub mod client;
-mod command_fault;
+mod client;
+pub mod command_fault;
 pub mod core_world;
 pub mod drawn;
 mod freezes;

@@ -9,10 +9,6 @@ use onionskin_core::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// The longest time from a change of the records until a client without faults knows the servers:
-/// the time between two lookups, which is 60 s, and the longest drawn time after a failed one.
-const NEWS: Duration = Duration::from_secs(80);
-
 /// The name server. Its records are the members that are listed. It has no TXT record.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -22,25 +18,30 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates the name server. It lists all members, or those of a list at the very beginning of
-    /// the schedule, because clients ask before the first event.
+    /// Creates the name server. It lists all members and answers, unless events at the very
+    /// beginning of the schedule say otherwise, because clients ask before the first event.
     pub(super) fn new(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Self {
-        let mut first = schedule.into_iter().flatten().filter(|s| s.at.0.is_zero());
-        let listed = first.find_map(|scheduled| match &scheduled.event {
-            Disaster::ListMembers(places) => Some(chosen(members, places)),
-            _ => None,
-        });
-        Self {
-            listed: listed.unwrap_or_else(|| members.to_vec()),
+        let mut names = Self {
+            listed: members.to_vec(),
             is_silent: false,
             changed: Instant::ZERO,
+        };
+        for scheduled in schedule.into_iter().flatten().filter(|s| s.at.0.is_zero()) {
+            match &scheduled.event {
+                Disaster::ListMembers(places) => names.list(Instant::ZERO, members, places),
+                Disaster::SilenceNames => names.be_silent(),
+                _ => {}
+            }
         }
+        names
     }
 
     /// Lists other members from now on. The name server answers again if it was silent.
     pub(super) fn list(&mut self, now: Instant, members: &[Address], places: &[usize]) {
-        self.listed = chosen(members, places);
-        self.answer_again(now);
+        let chosen = places.iter().filter_map(|place| members.get(*place));
+        self.listed = chosen.cloned().collect();
+        self.is_silent = false;
+        self.changed = now;
     }
 
     /// Answers no query until the next list, or until the faults end.
@@ -49,8 +50,9 @@ impl Names {
     }
 
     pub(super) fn answer_again(&mut self, now: Instant) {
-        self.is_silent = false;
-        self.changed = now;
+        if std::mem::take(&mut self.is_silent) {
+            self.changed = now;
+        }
     }
 
     /// Returns the answer to a query; `None` if there will be none.
@@ -79,17 +81,12 @@ impl Names {
     }
 
     /// Returns the members that a client behind routers must know at this time; `None` if the
-    /// records changed too late, or list nobody.
-    pub(super) fn known(&self, at: Instant) -> Option<BTreeSet<Address>> {
-        let is_news = self.is_silent || self.changed + NEWS > at;
+    /// records changed within the last `patience`, or list nobody.
+    pub(super) fn known(&self, at: Instant, patience: Duration) -> Option<BTreeSet<Address>> {
+        let is_news = self.is_silent || self.changed + patience > at;
         let known = self.listed.iter().cloned().collect::<BTreeSet<_>>();
         (!is_news && !known.is_empty()).then_some(known)
     }
-}
-
-fn chosen(members: &[Address], places: &[usize]) -> Vec<Address> {
-    let chosen = places.iter().filter_map(|place| members.get(*place));
-    chosen.cloned().collect()
 }
 
 /// Returns the error of a query that nobody answered within its time limit.
@@ -120,12 +117,19 @@ mod tests {
         let changed = Instant::ZERO + Duration::from_secs(5);
         names.list(changed, &members, &[0]);
         assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(1)));
-        assert_eq!(names.known(changed + Duration::from_secs(79)), None);
-        let known = names.known(changed + NEWS).expect("it changed before");
+        let patience = Duration::from_secs(80);
+        names.answer_again(changed + patience);
+        assert_eq!(
+            names.known(changed + Duration::from_secs(79), patience),
+            None
+        );
+        let known = names
+            .known(changed + patience, patience)
+            .expect("it changed before");
         assert_eq!(known, members[..1].iter().cloned().collect());
         names.list(changed, &members, &[]);
         assert!(matches!(ask(&names, RecordKind::Srv), Some(Err(_))));
-        assert_eq!(names.known(changed + NEWS), None);
+        assert_eq!(names.known(changed + patience, patience), None);
         let first = |at| Scheduled {
             at: Span(Duration::from_secs(at)),
             event: Disaster::ListMembers(vec![1]),

@@ -311,11 +311,11 @@ impl WorldOptions {
     /// Returns the number of late operations of a client that may fail on a connection that broke
     /// before healing. Each caller may fail once for each member.
     #[must_use]
-    pub fn aftermath(&self) -> usize {
+    pub fn aftermath(&self, client: usize) -> usize {
         if self.is_calm() {
             0
         } else {
-            self.most_tasks() * self.members
+            self.tasks_of(client) * self.members
         }
     }
 

@@ -300,6 +300,12 @@ impl Scenario {
     /// Options that the world sets itself, or that it does not have.
     fn option_fault(&self) -> Option<String> {
         let is_balanced = matches!(self.shape, None | Some(WorldShape::LoadBalanced));
+        let mut lists = self.schedule.iter().flatten().collect::<Vec<_>>();
+        lists.retain(|scheduled| matches!(scheduled.event, Disaster::ListMembers(_)));
+        let last = lists.iter().max_by_key(|scheduled| scheduled.at);
+        if last.is_some_and(|last| last.event == Disaster::ListMembers(Vec::new())) {
+            return Some("the last `list-members` must list a member".to_owned());
+        }
         if self.srv == Some(true) && is_balanced {
             return Some("`srv` needs `shape` to be replica-set or sharded".to_owned());
         }

@@ -7,14 +7,18 @@ use super::{
     report::{Failure, FailureKind},
 };
 use onionskin_core::{
-    address::Address, client::ClientConfig, options::ClientOptions, random::Seed, time::Instant,
+    address::Address,
+    client::{ClientConfig, MIN_RESCAN_INTERVAL},
+    options::{ClientOptions, DEFAULT_HEARTBEAT_FREQUENCY},
+    random::Seed,
+    time::Instant,
     uri,
 };
 use onionskin_deployment::{
     deployment::{Deployment, DeploymentOptions, NetworkOptions, ServerVersion, Shape, User},
     socks5::Socks5Server,
 };
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// The name of the replica set.
 const SET_NAME: &str = "rs";
@@ -195,6 +199,20 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
     }
 }
 
+/// Returns the longest time from a change of the records of the seed list until a client that is
+/// not frozen knows the routers: the time between two lookups, that of a lookup without an answer,
+/// the pause after it, and some more. `None` for clients that do not look them up again, and if a
+/// lookup has no limit.
+pub(super) fn news(options: &WorldOptions, client: usize) -> Option<Duration> {
+    if !options.srv || !options.sharded {
+        return None;
+    }
+    let parsed = client_options(&uri(options, client)).ok()?;
+    let pause = parsed.heartbeat_freq.unwrap_or(DEFAULT_HEARTBEAT_FREQUENCY);
+    let rest = Duration::from_secs(5);
+    Some(MIN_RESCAN_INTERVAL + parsed.connect_timeout()? + pause + rest)
+}
+
 /// Checks that the world of a seed can be created.
 ///
 /// # Errors
@@ -202,6 +220,11 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
 /// The reason why a run could not begin.
 pub fn check_setup(seed: u64, way: Way, options: &WorldOptions) -> Result<(), Failure> {
     check_workload(way, options)?;
+    if options.srv && options.load_balanced {
+        return Err(impossible(
+            &"clients with SRV records are not behind a balancer",
+        ));
+    }
     let split = world_seed(seed);
     deployment(options, &split)?;
     for client in 0..options.clients.min(1 + options.each_client.len()) {

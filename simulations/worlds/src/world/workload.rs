@@ -1,7 +1,7 @@
 //! The operations of callers, and how they ended.
 //!
-//! A caller runs four operations on each document: an insert, an increment and two reads. No other
-//! caller uses the document. So the checkers find a reply that reached the wrong caller, and a
+//! A caller runs several operations on each document, for example an insert, an increment and two
+//! reads. No other caller uses the document. So the checkers find a reply that reached the wrong caller, and a
 //! write that took effect twice.
 
 use super::{
@@ -306,10 +306,12 @@ impl Script {
         }
     }
 
-    /// Returns the pause of the caller before its next operation.
-    pub fn pause(&mut self) -> Duration {
+    /// Returns the pause of the caller before its next operation. `is_late` is true after the time
+    /// of grace.
+    pub fn pause(&mut self, is_late: bool) -> Duration {
         let random = &mut self.random;
-        let given = self.pace.pause(self.done, &mut |bound| random.below(bound));
+        let pace = if is_late { Pace::Mixed } else { self.pace };
+        let given = pace.pause(self.done, &mut |bound| random.below(bound));
         given.unwrap_or_else(|| pause(&mut self.random))
     }
 

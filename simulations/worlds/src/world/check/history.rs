@@ -31,7 +31,7 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 pub fn check_history(
     history: &History,
     slack: impl Fn(&Entry, Instant) -> Duration,
-    aftermath: usize,
+    aftermath: impl Fn(usize) -> usize,
 ) -> Result<(), Failure> {
     let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
     for entry in history.entries() {
@@ -81,7 +81,9 @@ pub fn check_history(
                 }
                 let broken = broken.entry(entry.client).or_default();
                 *broken += usize::from(entry.is_late && is_aftermath(error.kind()));
-                if entry.is_late && (!is_aftermath(error.kind()) || *broken > aftermath) {
+                if entry.is_late
+                    && (!is_aftermath(error.kind()) || *broken > aftermath(entry.client))
+                {
                     let message = format!("an operation failed after healing: {entry}");
                     return fail(FailureKind::Liveness, message);
                 }
@@ -268,7 +270,7 @@ mod tests {
     }
 
     fn failure_of(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
-        let result = check_history(&history(kind, ended), |_, _| Duration::ZERO, 0);
+        let result = check_history(&history(kind, ended), |_, _| Duration::ZERO, |_| 0);
         result.err().map(|failure| failure.kind)
     }
 

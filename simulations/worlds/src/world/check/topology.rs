@@ -19,8 +19,8 @@ pub(super) struct TopologyChecker {
     is_open: bool,
     description: Option<Arc<TopologyDescription>>,
     servers: BTreeMap<Address, Option<Arc<ServerDescription>>>,
-    /// True if a server was described since the last change of the topology.
-    has_news: bool,
+    /// The time of the last reply, and of the last change of a server.
+    news_at: Option<Instant>,
     /// The addresses of the servers, and after the end those before it.
     known: BTreeSet<Address>,
     closed_at: Option<Instant>,
@@ -60,12 +60,13 @@ impl TopologyChecker {
                     return Err("a topology change does not continue the one before".to_owned());
                 }
                 self.check_primary(new)?;
-                self.check_members(previous, new)?;
+                self.check_members(at, previous, new)?;
                 if !new.servers.is_empty() {
                     self.known = new.servers.keys().cloned().collect();
                 }
                 self.description = Some(new.clone());
             }
+            SdamEvent::HeartbeatSucceeded { .. } => self.news_at = Some(at),
             SdamEvent::ServerOpening { address, .. } => {
                 self.servers.insert(address.clone(), None);
             }
@@ -89,21 +90,22 @@ impl TopologyChecker {
                     ));
                 }
                 *known = Some(new.clone());
-                self.has_news = true;
+                self.news_at = Some(at);
             }
             _ => {}
         }
         Ok(())
     }
 
+    /// Checks that members of a known replica set change at the time of a reply.
     fn check_members(
-        &mut self,
+        &self,
+        at: Instant,
         previous: &TopologyDescription,
         new: &TopologyDescription,
     ) -> Result<(), String> {
-        let has_news = std::mem::take(&mut self.has_news);
         let is_known = is_set(previous.topology_type) && is_set(new.topology_type);
-        if is_known && !has_news && !previous.servers.keys().eq(new.servers.keys()) {
+        if is_known && self.news_at != Some(at) && !previous.servers.keys().eq(new.servers.keys()) {
             return Err("members of a known replica set changed without a reply".to_owned());
         }
         Ok(())

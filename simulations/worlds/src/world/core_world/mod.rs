@@ -399,10 +399,6 @@ impl CoreWorld {
     fn check_end(&self) -> Result<(), Failure> {
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, self.now, message));
         let late_from = self.late_from;
-        let polls = self.options.srv && self.options.sharded;
-        let known = polls
-            .then(|| self.network.names().known(late_from))
-            .flatten();
         for (client, side) in self.sides.iter().enumerate() {
             if side.core.counts() != Counts::default() || !side.core.is_terminated() {
                 return fail(format!("client {client} keeps {:?}", side.core.counts()));
@@ -413,8 +409,11 @@ impl CoreWorld {
                 ));
             }
             let mut checked = side.checkers.finish();
-            if let Some(known) = &known {
-                checked = checked.and_then(|()| side.checkers.check_servers(known, late_from));
+            let frozen = side.freezes.between(Instant::ZERO, late_from);
+            let patience = setup::news(&self.options, client).map(|time| time + frozen);
+            let names = self.network.names();
+            if let Some(known) = patience.and_then(|patience| names.known(late_from, patience)) {
+                checked = checked.and_then(|()| side.checkers.check_servers(&known, late_from));
             }
             if let Err(what) = checked {
                 return fail(format!("client {client}: {what}"));
@@ -427,7 +426,8 @@ impl CoreWorld {
             let freezes = &self.sides[entry.client].freezes;
             freezes.between(entry.began, at) + SLACK
         };
-        check_history(&self.history, slack, self.options.aftermath())?;
+        let aftermath = |client| self.options.aftermath(client);
+        check_history(&self.history, slack, aftermath)?;
         if self.is_calm {
             check_calm(&self.history)?;
         }

@@ -141,7 +141,8 @@ impl CoreWorld {
     }
 
     pub(super) fn plan_next(&mut self, client: usize, task: usize) {
-        let at = self.now + self.sides[client].tasks[task].script.pause();
+        let is_late = self.now >= self.late_from;
+        let at = self.now + self.sides[client].tasks[task].script.pause(is_late);
         // No operation begins between healing and the end of the time of grace.
         let heals = Instant::ZERO + self.options.safety;
         let at = if at >= heals || self.sides[client].is_closed {

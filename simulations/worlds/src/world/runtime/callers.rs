@@ -263,18 +263,17 @@ impl World {
         let now = state.now;
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
         let late_from = Instant::ZERO + self.options.safety + self.options.grace;
-        let polls = self.options.srv && self.options.sharded;
-        let known = polls
-            .then(|| state.network.names().known(late_from))
-            .flatten();
+        let frozen = state.freezes.between(Instant::ZERO, late_from);
         for (number, client) in self.clients.iter().enumerate() {
             let counts = client.counts();
             if counts != Counts::default() {
                 return fail(format!("client {number} keeps {counts:?}"));
             }
             let mut checked = state.checkers[number].finish();
-            if let Some(known) = &known {
-                let servers = state.checkers[number].check_servers(known, late_from);
+            let patience = setup::news(&self.options, number).map(|time| time + frozen);
+            let names = state.network.names();
+            if let Some(known) = patience.and_then(|patience| names.known(late_from, patience)) {
+                let servers = state.checkers[number].check_servers(&known, late_from);
                 checked = checked.and(servers);
             }
             if let Err(what) = checked {
@@ -290,7 +289,7 @@ impl World {
                 "{links} links and {connections} connections are left"
             ));
         }
-        let aftermath = self.options.aftermath();
+        let aftermath = |client| self.options.aftermath(client);
         let slack = |entry: &Entry, at| state.freezes.between(entry.began, at) + SLACK;
         check_history(&state.history, slack, aftermath)?;
         if self.options.is_calm() {
@@ -365,7 +364,8 @@ impl Caller {
     async fn run(mut self) {
         let mut late_steps = 0;
         while late_steps < LATE_STEPS {
-            let mut at = self.now() + self.script.pause();
+            let now = self.now();
+            let mut at = now + self.script.pause(now >= self.late_from);
             // No operation begins between healing and the end of the time of grace.
             if at >= self.heals {
                 at = at.max(self.late_from);
