@@ -1,8 +1,8 @@
 //! The operations of callers, and how they ended.
 //!
 //! A caller runs several operations on each document, for example an insert, an increment and two
-//! reads. No other caller uses the document. So the checkers find a reply that reached the wrong caller, and a
-//! write that took effect twice.
+//! reads. No other caller uses the document. So the checkers find a reply that reached the wrong
+//! caller, and a write that took effect twice.
 
 use super::{
     client::{Pace, Work},
