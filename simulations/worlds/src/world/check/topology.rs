@@ -162,3 +162,30 @@ fn kinds(description: &TopologyDescription) -> (TopologyType, Vec<(&Address, Ser
     let kinds = servers.map(|(address, server)| (address, server.server_type));
     (description.topology_type, kinds.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_client_that_lived_to_the_end_must_know_the_servers() {
+        let at = |seconds| Some(Instant::ZERO + Duration::from_secs(seconds));
+        let servers = |hosts: &[&str]| hosts.iter().map(|host| Address::tcp(host, 1)).collect();
+        let mut checker = TopologyChecker {
+            known: servers(&["a", "b"]),
+            ..TopologyChecker::default()
+        };
+        let since = Instant::ZERO + Duration::from_secs(5);
+        for (closed_at, wanted, is_right) in [
+            (at(6), &["a", "b"][..], true),
+            (at(6), &["a"], false),
+            (at(4), &["a"], true),
+            (None, &["a"], false),
+        ] {
+            checker.closed_at = closed_at;
+            let checked = checker.check_servers(&servers(wanted), since);
+            assert_eq!(checked.is_ok(), is_right, "{closed_at:?} {wanted:?}");
+        }
+    }
+}
