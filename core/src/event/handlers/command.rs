@@ -101,8 +101,9 @@ pub enum CommandEvent {
 handler! {
     /// The methods that a handler of command events has.
     ///
-    /// The names are those of the official driver. A function that gets all events of the family is
-    /// shorter: [`EventHandler::callback`](crate::options::EventHandler::callback).
+    /// The names are those of the official driver. An application can also give one function for
+    /// all events of the family, with
+    /// [`EventHandler::callback`](crate::options::EventHandler::callback).
     ///
     /// ```
     /// use onionskin_core::{

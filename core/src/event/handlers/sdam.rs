@@ -157,8 +157,9 @@ pub enum SdamEvent {
 handler! {
     /// The methods that a handler of the events of discovery and monitoring has.
     ///
-    /// The names are those of the official driver. A function that gets all events of the family is
-    /// shorter: [`EventHandler::callback`](crate::options::EventHandler::callback).
+    /// The names are those of the official driver. An application can also give one function for
+    /// all events of the family, with
+    /// [`EventHandler::callback`](crate::options::EventHandler::callback).
     ///
     /// ```
     /// use onionskin_core::{

@@ -238,9 +238,9 @@ impl CmapEventHandler for Counting {
 
 impl SdamEventHandler for Counting {
     fn handle_server_description_changed_event(&self, event: ServerDescriptionChangedEvent) {
-        let is_known =
+        let is_changed =
             event.new_description.server_type() != event.previous_description.server_type();
-        *self.servers.lock().unwrap() += u32::from(is_known);
+        *self.servers.lock().unwrap() += u32::from(is_changed);
     }
 }
 
