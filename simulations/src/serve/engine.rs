@@ -10,7 +10,7 @@ use super::{
     Call, Order, ServeOptions, Status,
     setup::{TemporaryDirectory, deployment_options, tls, uri, write_tokens},
 };
-use accept::{Port, bind, bind_now};
+use accept::{Port, bind};
 use clock::Clock;
 use faults::{Fate, Faults};
 use onionskin_core::{random::Seed, time::Instant};
@@ -71,8 +71,8 @@ struct Shared {
     addresses: Vec<SocketAddr>,
     /// The address on which the load balancer listens, if there is one.
     balancer: Option<SocketAddr>,
-    /// The ports of the members that run.
-    ports: RefCell<Vec<Option<Port>>>,
+    /// The ports of the members.
+    ports: RefCell<Vec<Port>>,
     tls: Option<Arc<ServerConfig>>,
     clock: Clock,
     next_conn: Cell<u64>,
@@ -152,7 +152,7 @@ impl Engine {
             let port = Port::open(&shared, target, Ok(listener));
             // The port of the load balancer is independent of the members' state.
             if let ListenTarget::Member(_) = target {
-                shared.ports.borrow_mut().push(Some(port));
+                shared.ports.borrow_mut().push(port);
             }
         }
         Ok(Self {
@@ -404,16 +404,11 @@ impl Shared {
                 }
             }
             Action::StopListening(member) => {
-                if let Some(port) = self.ports.borrow_mut()[member].take() {
-                    port.close();
-                }
+                self.ports.borrow_mut()[member].close(self.addresses[member]);
             }
             Action::Listen(member) => {
-                // Clients can connect as soon as the caller knows that the member runs.
-                let address = self.addresses[member];
-                let bound = bind_now(address).map_err(|_| address);
-                let port = Port::open(self, ListenTarget::Member(member), bound);
-                self.ports.borrow_mut()[member] = Some(port);
+                let (target, address) = (ListenTarget::Member(member), self.addresses[member]);
+                self.ports.borrow_mut()[member].reopen(self, target, address);
             }
             Action::Report(event) => {
                 if let MemberEvent::Failed { .. } = &event {

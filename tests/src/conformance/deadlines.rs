@@ -2,7 +2,7 @@
 
 use super::{
     Host, Stepper, builder, client, end, find, pause, ping,
-    server::{Gate, Request, Server, Step, answer, listener},
+    server::{Gate, Request, Server, Step, answer},
     things, together, until, wait_until_idle, within,
 };
 use bson::{Document, doc};
@@ -166,7 +166,7 @@ pub async fn the_time_limit_covers_the_wait_for_a_connection<H: Host>() {
 
 /// The time limit of an operation covers server selection and the establishment of a connection.
 pub async fn the_time_limit_covers_server_selection_and_connection_establishment<H: Host>() {
-    let listener = listener::<H>();
+    let listener = H::listener();
     let address = listener.address();
     let silent = client::<H>(&format!("mongodb://{address}/"));
     find_until_timeout::<H>(&silent, 1).await;
@@ -269,7 +269,7 @@ pub async fn a_panicking_waker_does_not_affect_other_time_limits<H: Host>() {
             panic!("this waker panics");
         }
     }
-    let listener = listener::<H>();
+    let listener = H::listener();
     let client = client::<H>(&format!("mongodb://{}/", listener.address()));
     let things = things(&client);
     let first = things.find_one(doc! { "n": 1 }).timeout(H::LIMIT / 2);

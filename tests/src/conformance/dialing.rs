@@ -1,7 +1,7 @@
 //! Tests of connecting to a server, and of failures to connect.
 
 use super::{Host, client, end, find, impatient, ping, until, within};
-use crate::conformance::server::{Server, answer, listener};
+use crate::conformance::server::{Server, answer};
 use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, IoError, NetworkFault};
 
@@ -42,9 +42,8 @@ pub async fn a_client_connects_runs_operations_and_closes_all_sockets<H: Host>()
 
 /// No process listens on the port, so connections are refused.
 pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
-    let listener = listener::<H>();
-    let address = listener.address().to_string();
-    drop(listener);
+    let port = H::closed_port();
+    let address = port.address().to_string();
     let uri = format!("mongodb://{address}/?{}", impatient::<H>(""));
     let client = client::<H>(&uri);
     let cause = expect_selection_error::<H>(&client, &address).await;
@@ -58,7 +57,7 @@ pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
 
 /// The connection is accepted, but no server answers on it.
 pub async fn a_server_that_does_not_reply_causes_a_connect_timeout<H: Host>() {
-    let listener = listener::<H>();
+    let listener = H::listener();
     let address = listener.address().to_string();
     let options = impatient::<H>("connectTimeoutMS=100");
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
@@ -108,9 +107,8 @@ pub async fn a_client_connects_over_a_unix_socket<H: Host>() {
 
 /// A server that starts after its first check failed is found by a later check.
 pub async fn a_server_that_starts_after_a_failed_check_is_found<H: Host>() {
-    let taken = listener::<H>();
-    let place = taken.address();
-    let address = place.to_string();
+    let port = H::closed_port();
+    let address = port.address();
     let limit = H::LIMIT.as_millis();
     let uri = format!("mongodb://{address}/?connectTimeoutMS={limit}&heartbeatFrequencyMS=500");
     let client = client::<H>(&uri);
@@ -122,8 +120,7 @@ pub async fn a_server_that_starts_after_a_failed_check_is_found<H: Host>() {
             .any(|s| s.error.is_some())
     })
     .await;
-    drop(taken);
-    let server = Server::at::<H>(place);
+    let server = Server::on(port);
     let result = within::<H, _>(H::WAIT_LIMIT, "the next check", ping(&client)).await;
     result.expect("a reply");
     end::<H>(client, &server).await;

@@ -34,10 +34,9 @@ use crate::{compressors::with_compressors, name_server::NameServer};
 use bson::{Document, doc};
 use onionskin::{Client, ClientBuilder, Collection, Runtime};
 use onionskin_core::error::Error;
-use server::{Listener, Server};
+use server::{ClosedPort, Listener, Server, SystemPort};
 use std::{
     future::{Future, poll_fn},
-    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
@@ -64,10 +63,16 @@ pub trait Host: 'static {
         Client::builder_from_uri(Self::runtime(), &with_compressors(uri))
     }
 
-    /// Opens a listener to which clients of this host can connect. Port zero means any free port.
-    /// The default implementation opens a real socket.
-    fn listener(address: SocketAddr) -> Box<dyn Listener> {
-        server::system_listener(address)
+    /// Opens a listener, on any free port, to which clients of this host can connect. The default
+    /// implementation opens a real socket.
+    fn listener() -> Box<dyn Listener> {
+        server::system_listener()
+    }
+
+    /// Takes any free port, at which clients of this host are refused. The default implementation
+    /// binds a real socket.
+    fn closed_port() -> Box<dyn ClosedPort> {
+        Box::new(SystemPort::closed())
     }
 
     /// The time limit of one test. The limits are long, because the machine can be busy. In virtual

@@ -2,7 +2,7 @@
 
 use super::{
     Host, builder, client, end, find, pause, ping,
-    server::{Gate, Server, Step, answer, hello, listener},
+    server::{Gate, Server, Step, answer, hello},
     things, until, within,
 };
 use bson::doc;
@@ -61,8 +61,8 @@ pub async fn an_operation_scans_servers_after_the_heartbeat_interval<H: Host>() 
 /// By default an operation that finds no server fails after one scan, before
 /// `serverSelectionTimeoutMS` has passed.
 pub async fn server_selection_fails_after_one_scan_without_a_server<H: Host>() {
-    let place = listener::<H>().address();
-    let client = client::<H>(&format!("mongodb://{place}/"));
+    let port = H::closed_port();
+    let client = client::<H>(&format!("mongodb://{}/", port.address()));
     for _ in 0..2 {
         let error = within::<H, _>(H::SLACK, "the scan", ping(&client)).await;
         let error = error.expect_err("nobody is there");
@@ -77,11 +77,10 @@ pub async fn server_selection_fails_after_one_scan_without_a_server<H: Host>() {
 /// With `serverSelectionTryOnce=false`, an operation finds a server that starts while the operation
 /// waits.
 pub async fn an_operation_scans_until_a_server_is_available<H: Host>() {
-    let taken = listener::<H>();
-    let place = taken.address();
+    let port = H::closed_port();
     let limit = H::LIMIT.as_millis();
     let options = format!("connectTimeoutMS={limit}&serverSelectionTryOnce=false");
-    let client = client::<H>(&format!("mongodb://{place}/?{options}"));
+    let client = client::<H>(&format!("mongodb://{}/?{options}", port.address()));
     let mut waiter = super::Stepper::new(things(&client).find_one(doc! { "n": 1 }));
     assert!(waiter.step().await.is_none());
     until::<H>("the first failed check", || {
@@ -89,8 +88,7 @@ pub async fn an_operation_scans_until_a_server_is_available<H: Host>() {
         topology.servers.values().any(|s| s.error.is_some())
     })
     .await;
-    drop(taken);
-    let server = Server::at::<H>(place);
+    let server = Server::on(port);
     let found = within::<H, _>(H::WAIT_LIMIT, "the next check", async {
         loop {
             waiter.woken().await;

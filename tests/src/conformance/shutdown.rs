@@ -2,7 +2,7 @@
 
 use super::{
     Host, Stepper, client, end, find, ping,
-    server::{Gate, Server, Step, answer, listener},
+    server::{Gate, Server, Step, answer},
     things, until, wait_until_idle, within,
 };
 use bson::{Bson, doc};
@@ -33,7 +33,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
 
 /// `shutdown` fails operations that wait for a server to become available.
 pub async fn shutdown_fails_operations_that_wait_for_a_server<H: Host>() {
-    let listener = listener::<H>();
+    let listener = H::listener();
     let address = listener.address();
     let client = client::<H>(&format!("mongodb://{address}/"));
     let things = things(&client);

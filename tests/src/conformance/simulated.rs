@@ -2,13 +2,13 @@
 
 use super::{
     Host,
-    server::{Listener, simulated_listener},
+    server::{ClosedPort, Listener, simulated_listener, simulated_port},
 };
 use crate::name_server::NameServer;
 use onionskin::{Client, ClientBuilder, Error};
 use onionskin_core::{options::Monitoring, time::Instant, uri};
 use onionskin_worlds::world::{SimRuntime, runtime::Executor};
-use std::{cell::RefCell, env, future::Future, net::SocketAddr, time::Duration};
+use std::{cell::RefCell, env, future::Future, time::Duration};
 
 /// The environment variable that replaces the default seed.
 const SEED: &str = "ONIONSKIN_SEED";
@@ -61,8 +61,12 @@ impl Host for SimHost {
         Self::run(seed, future);
     }
 
-    fn listener(address: SocketAddr) -> Box<dyn Listener> {
-        simulated_listener(Self::runtime(), address)
+    fn listener() -> Box<dyn Listener> {
+        simulated_listener(Self::runtime())
+    }
+
+    fn closed_port() -> Box<dyn ClosedPort> {
+        simulated_port(Self::runtime())
     }
 
     fn name_server() -> NameServer {
@@ -95,8 +99,12 @@ impl Host for ScanningSimHost {
         Ok(Client::builder(Self::runtime(), parsed.into_options()))
     }
 
-    fn listener(address: SocketAddr) -> Box<dyn Listener> {
-        SimHost::listener(address)
+    fn listener() -> Box<dyn Listener> {
+        SimHost::listener()
+    }
+
+    fn closed_port() -> Box<dyn ClosedPort> {
+        SimHost::closed_port()
     }
 
     fn name_server() -> NameServer {

@@ -11,7 +11,7 @@ use onionskin_blocking::{
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     compressors::with_compressors,
-    conformance::server::{Gate, Server, Step, answer},
+    conformance::server::{Gate, Server, Step, SystemPort, answer},
 };
 use std::{
     future::{Future, IntoFuture},
@@ -175,10 +175,8 @@ fn inserts_wait_for_a_new_primary_after_a_failover() -> Result<(), Error> {
 
 #[test]
 fn by_default_server_selection_fails_after_one_scan() {
-    // The server ends before the client exists, so no server listens on the port.
-    let deployment = standalone();
-    let uri = deployment.uri().to_owned();
-    drop(deployment);
+    let port = SystemPort::closed();
+    let uri = format!("mongodb://{}/", port.address());
     let client = Client::with_uri_str(with_compressors(&uri)).expect("a client");
     let start = Instant::now();
     let error = people(&client)

@@ -2,33 +2,20 @@
 
 use super::*;
 use onionskin::{Error, Runtime};
-use rustix::{
-    fd::OwnedFd,
-    net::{AddressFamily, SocketType, bind, getsockname, listen, socket},
-};
+use onionskin_tests::conformance::server::SystemPort;
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-/// Returns a socket on a free port of 127.0.0.1, and its address.
-fn bound() -> (OwnedFd, SocketAddr) {
-    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-    bind(&socket, &any).expect("a port");
-    let address = getsockname(&socket).expect("an address");
-    (socket, address.try_into().expect("an IP address"))
-}
-
 #[test]
 fn a_closed_port_fails_the_dial() {
-    // A socket that is bound but does not listen keeps the port closed.
-    let (_socket, address) = bound();
-    let address = address.to_string();
+    let closed = SystemPort::closed();
+    let address = closed.address().to_string();
     let report = report_of(&format!("mongodb://{address}/"));
     assert_eq!(report.exit_code(), 12);
     let expected = "ok    parse\n\
@@ -63,8 +50,9 @@ fn a_missing_unix_socket_fails_the_dial() {
 #[test]
 fn a_connection_that_is_not_accepted_in_time_looks_like_a_firewall() {
     // The system drops connections to a listener whose queue is full.
-    let (listener, address) = bound();
-    listen(&listener, 0).expect("a queue");
+    let port = SystemPort::closed();
+    let address = port.address();
+    let _listener = port.listen(0);
     let wait = Duration::from_millis(200);
     let queued: Vec<TcpStream> = (0..16)
         .map_while(|_| TcpStream::connect_timeout(&address, wait).ok())
@@ -120,8 +108,9 @@ impl Runtime for Leaving {
 
 #[test]
 fn a_server_that_accepts_only_one_connection_fails_the_dial() {
-    let (listener, first) = bound();
-    listen(&listener, 16).expect("a queue");
+    let port = SystemPort::closed();
+    let first = port.address();
+    let _listener = port.listen(16);
     let report = on_tokio(async {
         let runtime = Leaving {
             inner: TokioRuntime::default(),

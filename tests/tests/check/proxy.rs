@@ -3,6 +3,7 @@
 use super::*;
 use onionskin_deployment::socks5::{Socks5Exchange, Socks5Fault, Socks5Server, Socks5Step};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tests::conformance::server::SystemPort;
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -242,9 +243,8 @@ fn an_endless_and_a_slow_proxy_cost_their_connection() {
 
 #[test]
 fn a_proxy_that_accepts_no_connection_is_named() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let closed = listener.local_addr().expect("an address");
-    drop(listener);
+    let port = SystemPort::closed();
+    let closed = port.address();
     let report = report_of(&uri("db.example.net", closed, ""));
     assert_eq!(report.exit_code(), 12, "{}", report.to_text(false));
     let problems = problems(&report, &[]).join("\n");

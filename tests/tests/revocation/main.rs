@@ -12,7 +12,7 @@ use onionskin_core::{
     event::{Event, EventKind, SdamEvent},
 };
 use onionskin_tests::{
-    conformance::server::{Server, answer},
+    conformance::server::{Server, SystemPort, answer},
     peers::{
         openssl,
         pki::{Keys, Kind, Pki},
@@ -22,7 +22,6 @@ use onionskin_tokio::TokioRuntime;
 use responder::{Behaviour, Responder};
 use std::{
     future::{IntoFuture, poll_fn},
-    net::TcpListener,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     task::{Poll, Waker},
@@ -37,16 +36,18 @@ struct Stage {
     server: Server,
     pki: Arc<Pki>,
     responder: Responder,
+    _closed: SystemPort,
 }
 
 impl Stage {
-    /// Starts a server that staples a response if `staples` is true. Without a `behaviour` no
-    /// responder listens.
+    /// Starts a server that staples a response if `staples` is true. Without a `behaviour` the
+    /// certificate names a responder that does not listen.
     fn new(openssl: &Path, kind: Kind, staples: bool, behaviour: Option<Behaviour>) -> Self {
         let responder = Responder::start(behaviour.unwrap_or(Behaviour::Honest));
+        let closed = SystemPort::closed();
         let port = match behaviour {
             Some(_) => responder.port(),
-            None => unused_port(),
+            None => closed.address().port(),
         };
         let pki = Arc::new(Pki::new(openssl, kind, &[port]));
         let staple = staples.then(|| pki.respond(None));
@@ -57,6 +58,7 @@ impl Stage {
             server,
             pki,
             responder,
+            _closed: closed,
         }
     }
 
@@ -66,12 +68,6 @@ impl Stage {
         self.server
             .uri(&format!("{common}={}{options}", authority.display()))
     }
-}
-
-/// Returns a port on which nothing listens.
-fn unused_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// The first error of the monitor, and the task that waits for it.

@@ -29,18 +29,20 @@ pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListe
     bound.map_err(|error| io::Error::new(error.kind(), format!("127.0.0.1:{port}: {error}")))
 }
 
-/// Binds the port that a member had before.
-pub(super) fn bind_now(address: SocketAddr) -> io::Result<TcpListener> {
+/// Binds the port that a member had before. Connections to it are refused.
+fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    Ok(socket)
 }
 
-/// A port on which a task accepts connections.
+/// A port on which a task accepts connections, until it is closed.
 pub(super) struct Port {
     listener: Rc<RefCell<Option<TcpListener>>>,
     task: task::JoinHandle<()>,
+    /// Keeps a closed port from other programs.
+    reserved: Option<TcpSocket>,
 }
 
 impl Port {
@@ -60,20 +62,32 @@ impl Port {
             }
             accept(shared, target, &shown).await;
         });
-        Self { listener, task }
+        Self {
+            listener,
+            task,
+            reserved: None,
+        }
     }
 
-    /// Accepts no more connections. The port is free when the call returns.
-    pub(super) fn close(self) {
+    /// Refuses connections from now on. No other program gets the port meanwhile.
+    pub(super) fn close(&mut self, address: SocketAddr) {
         // An aborted task is dropped only when the runtime gets to it.
         self.listener.take();
         self.task.abort();
+        self.reserved = reserve(address).ok();
+    }
+
+    /// Accepts connections again. They succeed as soon as this function has returned.
+    pub(super) fn reopen(&mut self, shared: &Rc<Shared>, target: ListenTarget, at: SocketAddr) {
+        let socket = self.reserved.take().map_or_else(|| reserve(at), Ok);
+        let listener = socket.and_then(|socket| socket.listen(BACKLOG));
+        *self = Self::open(shared, target, listener.map_err(|_| at));
     }
 }
 
 async fn bind_again(address: SocketAddr) -> TcpListener {
     loop {
-        match bind_now(address) {
+        match reserve(address).and_then(|socket| socket.listen(BACKLOG)) {
             Ok(listener) => return listener,
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }

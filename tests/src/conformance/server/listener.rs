@@ -11,14 +11,22 @@ pub type Stop = Box<dyn Fn() + Send + Sync>;
 
 /// A listener to which clients can connect.
 ///
-/// Before [`serve`](Self::serve) is called, connections are accepted but get no replies. After the
-/// listener was dropped, connections are refused.
+/// Before [`serve`](Self::serve) is called, connections are accepted but get no replies.
 pub trait Listener: Send {
     /// Returns the address at which clients reach the listener.
     fn address(&self) -> SocketAddr;
 
     /// Accepts connections and answers their requests with `responder`, in the background.
     fn serve(self: Box<Self>, responder: Responder) -> Stop;
+}
+
+/// A port that nobody else can get and that refuses connections until a listener is opened on it.
+pub trait ClosedPort: Send {
+    /// Returns the address at which clients are refused.
+    fn address(&self) -> SocketAddr;
+
+    /// Opens a listener on the port.
+    fn open(self: Box<Self>) -> Box<dyn Listener>;
 }
 
 /// Answers requests by a script, and records them.

@@ -8,12 +8,15 @@ mod script;
 mod session;
 mod simulated;
 mod state;
+mod system;
 
-pub use listener::{Listener, Responder, Stop};
+pub use listener::{ClosedPort, Listener, Responder, Stop};
 pub use proxy::{Fault, Proxy};
 pub use script::{Gate, Request, Step, TlsMessage, answer, hello};
-pub(crate) use simulated::simulated_listener;
+pub(crate) use simulated::{simulated_listener, simulated_port};
 pub use state::Seen;
+pub use system::SystemPort;
+pub(crate) use system::system_listener;
 
 use super::Host;
 use crate::peers::Scratch;
@@ -21,12 +24,13 @@ use rustls::ServerConfig;
 use state::State;
 use std::{
     fmt,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::Arc,
     thread,
 };
+use system::{SystemListener, wake_accept};
 
 /// A function that returns the steps with which a server answers a request.
 pub type Script = Arc<dyn Fn(&Request) -> Vec<Step> + Send + Sync>;
@@ -45,70 +49,6 @@ impl fmt::Debug for Server {
             .field("place", &self.place)
             .finish_non_exhaustive()
     }
-}
-
-/// A listener on a real socket.
-struct SystemListener {
-    listener: TcpListener,
-    address: SocketAddr,
-    tls: Option<Arc<ServerConfig>>,
-}
-
-/// Opens a listener on a real socket. Port zero means any free port.
-#[must_use]
-pub fn system_listener(address: SocketAddr) -> Box<dyn Listener> {
-    Box::new(SystemListener::new(address, None))
-}
-
-/// Opens a listener of the host on any free port.
-#[must_use]
-pub fn listener<H: Host>() -> Box<dyn Listener> {
-    H::listener(ANY_PORT)
-}
-
-/// The loopback address with any free port.
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-impl SystemListener {
-    fn new(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Self {
-        let listener = TcpListener::bind(address).expect("the port is free");
-        let address = listener.local_addr().expect("an address");
-        Self {
-            listener,
-            address,
-            tls,
-        }
-    }
-}
-
-impl Listener for SystemListener {
-    fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn serve(self: Box<Self>, responder: Responder) -> Stop {
-        let address = self.address;
-        thread::spawn(move || {
-            for stream in self.listener.incoming().map_while(Result::ok) {
-                if responder.state.is_stopped() {
-                    break;
-                }
-                let _ = stream.set_nodelay(true);
-                let number = responder.state.opened(&stream);
-                match &self.tls {
-                    None => connection::serve(&responder, number, stream),
-                    Some(config) => connection::serve_tls(&responder, number, stream, config),
-                }
-            }
-        });
-        wake_accept(address)
-    }
-}
-
-/// Returns a function that connects to the listener. The accepting thread checks whether it has to
-/// stop only when a connection arrives.
-fn wake_accept(address: SocketAddr) -> Stop {
-    Box::new(move || drop(TcpStream::connect(address)))
 }
 
 #[derive(Debug)]
@@ -132,14 +72,14 @@ impl Server {
     pub fn scripted<H: Host>(
         script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
     ) -> Self {
-        Self::behind(listener::<H>(), Arc::new(script))
+        Self::behind(H::listener(), Arc::new(script))
     }
 
     /// Starts a server on a real socket that answers as `script` says, for tests without a
     /// [`Host`].
     #[must_use]
     pub fn on_socket(script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        Self::behind(system_listener(ANY_PORT), Arc::new(script))
+        Self::behind(system_listener(), Arc::new(script))
     }
 
     /// Starts a server with TLS that answers as `script` says.
@@ -148,7 +88,7 @@ impl Server {
         config: ServerConfig,
         script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
     ) -> Self {
-        let listener = SystemListener::new(ANY_PORT, Some(Arc::new(config)));
+        let listener = SystemListener::any(Some(Arc::new(config)));
         Self::behind(Box::new(listener), Arc::new(script))
     }
 
@@ -207,10 +147,10 @@ impl Server {
         }
     }
 
-    /// Starts a server at `address` that answers as [`answer`] does.
+    /// Starts a server on a port that was closed until now. It answers as [`answer`] does.
     #[must_use]
-    pub fn at<H: Host>(address: SocketAddr) -> Self {
-        Self::behind(H::listener(address), Arc::new(answer))
+    pub fn on(port: Box<dyn ClosedPort>) -> Self {
+        Self::behind(port.open(), Arc::new(answer))
     }
 
     fn behind(listener: Box<dyn Listener>, script: Script) -> Self {

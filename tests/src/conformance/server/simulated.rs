@@ -2,7 +2,7 @@
 
 use super::{
     Gate, Responder, Step,
-    listener::{Listener, Stop},
+    listener::{ClosedPort, Listener, Stop},
     script::{LONGEST_HOLD, without_tls},
     session::Session,
     state::{Hold, Socket},
@@ -15,7 +15,7 @@ use onionskin_worlds::world::{
 use std::{
     future::poll_fn,
     io,
-    net::{Shutdown, SocketAddr},
+    net::{Ipv4Addr, Shutdown, SocketAddr},
     pin::pin,
     sync::Arc,
     task::Poll,
@@ -43,10 +43,40 @@ struct SimulatedListener {
     listener: SimListener,
 }
 
-/// Opens a listener of the simulated runtime.
-pub(crate) fn simulated_listener(runtime: SimRuntime, address: SocketAddr) -> Box<dyn Listener> {
-    let listener = runtime.listen(address).expect("the address is free");
-    Box::new(SimulatedListener { runtime, listener })
+/// Opens a listener of the simulated runtime on any free port.
+pub(crate) fn simulated_listener(runtime: SimRuntime) -> Box<dyn Listener> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Box::new(SimulatedListener::new(runtime, any))
+}
+
+/// Takes a port of the simulated runtime, which gives each free port only once.
+pub(crate) fn simulated_port(runtime: SimRuntime) -> Box<dyn ClosedPort> {
+    let address = simulated_listener(runtime.clone()).address();
+    Box::new(SimulatedPort { runtime, address })
+}
+
+impl SimulatedListener {
+    fn new(runtime: SimRuntime, address: SocketAddr) -> Self {
+        let listener = runtime.listen(address).expect("the address is free");
+        Self { runtime, listener }
+    }
+}
+
+/// A closed port of the simulated runtime.
+#[derive(Debug)]
+struct SimulatedPort {
+    runtime: SimRuntime,
+    address: SocketAddr,
+}
+
+impl ClosedPort for SimulatedPort {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn open(self: Box<Self>) -> Box<dyn Listener> {
+        Box::new(SimulatedListener::new(self.runtime, self.address))
+    }
 }
 
 impl Listener for SimulatedListener {
