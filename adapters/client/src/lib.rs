@@ -56,6 +56,7 @@ mod kerberos;
 pub mod lock_times;
 mod lookup;
 pub mod machine;
+mod oidc;
 mod questions;
 mod raw_batches;
 mod resolver;
@@ -242,9 +243,9 @@ pub mod options {
     /// The types of callbacks that provide OpenID Connect tokens, by their names in the official
     /// driver.
     pub mod oidc {
+        pub use crate::oidc::{IdpServerResponse, IdpServerResponseBuilder};
         pub use onionskin_core::options::{
             IdpInfo as IdpServerInfo, OidcCallback as Callback, OidcRequest as CallbackContext,
-            OidcTokens as IdpServerResponse,
         };
     }
 

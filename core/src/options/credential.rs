@@ -135,7 +135,7 @@ fields! {
     ///
     /// ```
     /// use onionskin_core::options::{
-    ///     AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcTokens,
+    ///     AuthMechanism, Credential, OidcCallback, OidcTokens,
     /// };
     ///
     /// let credential = Credential::builder()
@@ -149,7 +149,7 @@ fields! {
     /// let callback = OidcCallback::human(|_| async { Ok(OidcTokens::new("eyJhbGciOi...")) });
     /// let human = Credential::builder()
     ///     .mechanism(AuthMechanism::MongoDbOidc)
-    ///     .provider(CredentialProvider::Oidc(callback))
+    ///     .oidc_callback(callback)
     ///     .allowed_hosts(vec!["*.example.net".to_owned()])
     ///     .build();
     /// assert!(human.validate().is_ok());
@@ -172,8 +172,8 @@ fields! {
         /// The mechanism. Default: SCRAM-SHA-256 if the server supports it for the user, else
         /// SCRAM-SHA-1.
         mechanism: AuthMechanism,
-        /// A callback that provides the password, AWS credentials or tokens. Default: none; the
-        /// fields of the credential or the environment of the process provide them.
+        /// A callback that provides the password or AWS credentials. Default: none; the fields of
+        /// the credential or the environment of the process provide them.
         #[serde(skip)]
         provider: CredentialProvider,
         /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
@@ -187,6 +187,12 @@ fields! {
         /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
         /// comparisons ignore it. Default: none.
         pub mechanism_properties: BTreeMap<String, Secret>,
+        /// A callback that provides tokens. The mechanism is `MONGODB-OIDC` ([AUTH-106]). Default:
+        /// none; the mechanism property `ENVIRONMENT` names the source of tokens.
+        ///
+        /// [AUTH-106]: crate::requirements::authentication#AUTH-106
+        #[serde(skip)]
+        pub oidc_callback: OidcCallback,
         /// The source in place of one that was not given: the database of a connection string, or
         /// the source of a TXT record.
         #[serde(skip)]
@@ -198,8 +204,7 @@ fields! {
 }
 
 impl CredentialBuilder {
-    /// Sets a callback that provides OpenID Connect tokens as the provider
-    /// ([`Credential::provider`]).
+    /// Sets a callback that provides OpenID Connect tokens ([`Credential::oidc_callback`]).
     ///
     /// ```
     /// use onionskin_core::options::{AuthMechanism, Credential, OidcCallback, OidcTokens};
@@ -211,8 +216,9 @@ impl CredentialBuilder {
     ///     .build();
     /// assert!(credential.validate().is_ok());
     /// ```
-    pub fn oidc_callback(self, callback: OidcCallback) -> Self {
-        self.provider(CredentialProvider::Oidc(callback))
+    pub fn oidc_callback(mut self, callback: OidcCallback) -> Self {
+        self.0.oidc_callback = callback;
+        self
     }
 
     /// Sets the mechanism properties ([`Credential::mechanism_properties`]).
@@ -258,8 +264,8 @@ impl Credential {
             .build()
     }
 
-    /// Returns a credential with this provider. The mechanism is SCRAM (source `admin`),
-    /// `MONGODB-AWS` or `MONGODB-OIDC`.
+    /// Returns a credential with this provider. The mechanism is SCRAM (source `admin`) or
+    /// `MONGODB-AWS`.
     ///
     /// ```
     /// use onionskin_core::options::{Credential, CredentialProvider, Login, PasswordProvider};
@@ -273,11 +279,27 @@ impl Credential {
         let mechanism = match &provider {
             CredentialProvider::Password(_) => None,
             CredentialProvider::Aws(_) => Some(AuthMechanism::MongoDbAws),
-            CredentialProvider::Oidc(_) => Some(AuthMechanism::MongoDbOidc),
         };
         Self::builder()
             .mechanism(mechanism)
             .provider(provider)
+            .build()
+    }
+
+    /// Returns a credential for `MONGODB-OIDC` with this callback.
+    ///
+    /// ```
+    /// use onionskin_core::options::{Credential, OidcCallback, OidcTokens};
+    ///
+    /// let callback = OidcCallback::machine(|_| async { Ok(OidcTokens::new("eyJhbGciOi...")) });
+    /// let credential = Credential::with_oidc_callback(callback);
+    /// assert_eq!(credential.source(), "$external");
+    /// ```
+    #[must_use]
+    pub fn with_oidc_callback(callback: OidcCallback) -> Self {
+        Self::builder()
+            .mechanism(AuthMechanism::MongoDbOidc)
+            .oidc_callback(callback)
             .build()
     }
 
@@ -330,10 +352,7 @@ impl Credential {
     /// Returns the flow in which tokens are obtained: human with a callback for that flow, else
     /// machine.
     pub(crate) fn oidc_flow(&self) -> OidcFlow {
-        match &self.provider {
-            Some(CredentialProvider::Oidc(callback)) => callback.flow(),
-            _ => OidcFlow::Machine,
-        }
+        self.oidc_callback.flow()
     }
 
     /// True if a provider of the application gives user name and password.

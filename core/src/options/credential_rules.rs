@@ -121,6 +121,7 @@ impl Credential {
     /// [AUTH-4]: crate::requirements::authentication#AUTH-4
     pub fn validate(&self) -> Result<(), Error> {
         self.check_from_uri(false)?;
+        self.check_token_source()?;
         if self.mechanism.is_none() && self.password.is_none() && !self.has_password_provider() {
             return Err(Error::invalid_option(
                 "password",
@@ -159,9 +160,10 @@ impl Credential {
 
     /// Checks a credential that was read from a connection string.
     ///
-    /// The rules are those of [`validate`](Self::validate) with two exceptions. Without a
+    /// The rules are those of [`validate`](Self::validate) with three exceptions. Without a
     /// mechanism, a user name may be given without a password (AUTH-136). If the properties could
-    /// not be read, they are not checked, because the parser has warned already (CS-32).
+    /// not be read, they are not checked, because the parser has warned already (CS-32). A source
+    /// of tokens may be missing.
     pub(crate) fn check_from_uri(&self, properties_dropped: bool) -> Result<(), Error> {
         let mut rules = self.mechanism.map_or(USERNAME_AND_PASSWORD, rules);
         let name = self.mechanism.map_or("SCRAM", AuthMechanism::name);
@@ -222,6 +224,11 @@ impl Credential {
 
     /// Checks that the mechanism has a use for the provider and for the list of allowed hosts.
     fn check_provider(&self, name: &str) -> Result<(), Error> {
+        let is_oidc = self.mechanism == Some(AuthMechanism::MongoDbOidc);
+        if self.oidc_callback.is_set() && !is_oidc {
+            let message = format!("{name} cannot use it; it is for MONGODB-OIDC");
+            return Err(Error::invalid_option("OIDC callback", message));
+        }
         let (wanted, fits) = match &self.provider {
             None => ("", true),
             Some(CredentialProvider::Password(_)) => (
@@ -238,10 +245,6 @@ impl Credential {
             Some(CredentialProvider::Aws(_)) => (
                 "MONGODB-AWS",
                 self.mechanism == Some(AuthMechanism::MongoDbAws),
-            ),
-            Some(CredentialProvider::Oidc(_)) => (
-                "MONGODB-OIDC",
-                self.mechanism == Some(AuthMechanism::MongoDbOidc),
             ),
         };
         if !fits {
@@ -263,7 +266,7 @@ impl Credential {
             let mut code_only = CODE_ONLY_PROPERTIES.iter();
             if let Some(code) = code_only.find(|code| code.eq_ignore_ascii_case(key)) {
                 return refuse(format!(
-                    "{code} is no text; set the provider or the allowed hosts of the credential"
+                    "{code} is no text; set the callback or the allowed hosts of the credential"
                 ));
             }
             // An unknown property is an error, not ignored (AUTH-8).
@@ -292,23 +295,28 @@ impl Credential {
         }
     }
 
-    /// Checks that exactly one source of tokens is given: an environment or a callback (AUTH-104 to
-    /// AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error
-    /// with any other source (AUTH-105). The environment `test` refuses a user name (AUTH-109).
+    /// Checks that a source of tokens is given: an environment or a callback (AUTH-104). A program
+    /// can set the callback after a connection string has been parsed.
+    pub(crate) fn check_token_source(&self) -> Result<(), Error> {
+        let has_one = self.oidc_callback.is_set() || self.property("ENVIRONMENT").is_some();
+        match self.mechanism {
+            Some(AuthMechanism::MongoDbOidc) if !has_one => Err(Error::invalid_option(
+                "authMechanismProperties",
+                "MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback; a callback is \
+                 given in code, in Credential::oidc_callback",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that not both an environment and a callback are given (AUTH-104, AUTH-106). The
+    /// environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error with any other
+    /// source (AUTH-105). The environment `test` refuses a user name (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
         let refuse = |message| Err(Error::invalid_option("authMechanismProperties", message));
         let environment = self.property("ENVIRONMENT").map(|e| e.expose());
-        match (environment, self.provider.is_some()) {
-            (None, false) => {
-                return refuse(
-                    "MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback; a callback is \
-                     given in code, in ClientOptions::credential and without authMechanism",
-                );
-            }
-            (Some(_), true) => {
-                return refuse("ENVIRONMENT conflicts with a callback; remove one of them");
-            }
-            _ => {}
+        if environment.is_some() && self.oidc_callback.is_set() {
+            return refuse("ENVIRONMENT conflicts with a callback; remove one of them");
         }
         let resource = match environment {
             Some("azure" | "gcp") => true,

@@ -1,6 +1,6 @@
 //! Conversions of connection strings to the options of a client.
 
-use super::{ConnectionString, Result, parse_for};
+use super::{ConnectionString, Result, draft::Tokens};
 use crate::{
     error::Error,
     options::{ClientOptions, Monitoring},
@@ -17,7 +17,10 @@ impl ClientOptions {
     /// The options keep the warnings about the string ([`warnings`](Self::warnings)), and a client
     /// that is created with them logs the warnings. DNS is not queried: the options of a
     /// `mongodb+srv` string have no hosts, and the client looks them up. So awaiting takes no time.
-    /// Fails as [`uri::parse`](super::parse) does.
+    /// Fails as [`uri::parse`](super::parse) does. Only a source of tokens may be missing with
+    /// `authMechanism=MONGODB-OIDC`: the program can set [`Credential::oidc_callback`].
+    ///
+    /// [`Credential::oidc_callback`]: crate::options::Credential::oidc_callback
     ///
     /// ```
     /// use onionskin_core::options::ClientOptions;
@@ -50,7 +53,8 @@ impl ClientOptions {
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
     pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<Self> {
-        parse_for(text, monitoring).map(super::ParsedUri::into_options)
+        let parsed = ConnectionString::read(text)?.into_options(monitoring, Tokens::Later)?;
+        Ok(parsed.into_options())
     }
 }
 

@@ -1,7 +1,9 @@
 //! A connection string as data: its parts can be read and changed, and printed again.
 
 use super::{
-    ParsedUri, Result, authority, draft, invalid,
+    ParsedUri, Result, authority,
+    draft::{self, Tokens},
+    invalid,
     options::OptionsParser,
     pairs::{Pair, pairs},
     print, split,
@@ -330,13 +332,13 @@ impl ConnectionString {
             self.userinfo.clone(),
             self.database.clone(),
         );
-        interpret(parts, &self.options, monitoring)
+        interpret(parts, &self.options, monitoring, Tokens::Named)
     }
 
     /// Interprets the options as [`parse_options`](Self::parse_options) does.
-    pub(super) fn into_options(self, monitoring: Monitoring) -> Result<ParsedUri> {
+    pub(super) fn into_options(self, monitoring: Monitoring, tokens: Tokens) -> Result<ParsedUri> {
         let parts = (self.hosts, self.userinfo, self.database);
-        interpret(parts, &self.options, monitoring)
+        interpret(parts, &self.options, monitoring, tokens)
     }
 
     /// Sets or removes an option, without checks.
@@ -369,6 +371,7 @@ fn interpret(
     (hosts, userinfo, database): (Hosts, Option<authority::UserInfo>, Option<String>),
     options: &[Pair],
     monitoring: Monitoring,
+    tokens: Tokens,
 ) -> Result<ParsedUri> {
     let mut base = ClientOptions::default();
     base.monitoring = monitoring;
@@ -384,6 +387,7 @@ fn interpret(
         }
     }
     let mut parser = OptionsParser::new(base);
+    parser.draft.tokens = tokens;
     parser.parse(options, is_srv)?;
     if userinfo.is_none() {
         parser.warn_of_unused_credential();

@@ -11,13 +11,18 @@ use bson::{Binary, Document, doc, spec::BinarySubtype};
 use onionskin::{Client, Runtime};
 use onionskin_core::{
     error::Error,
-    options::{AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcFlow, OidcTokens},
+    options::{AuthMechanism, CallbackError, Credential, OidcCallback, OidcFlow, OidcTokens},
     random::Seed,
     uri,
 };
 use onionskin_deployment::identity::{IdentityOptions, IssuerOptions, TokenIssuer};
 use onionskin_simulations::identity::IdentityEndpoint;
-use std::{future::pending, thread, time::Duration};
+use std::{
+    future::{pending, poll_fn},
+    task::{Context, Poll},
+    thread,
+    time::Duration,
+};
 
 /// The token that the tests' server refuses.
 const WRONG: &str = "wrong";
@@ -51,7 +56,7 @@ fn client<R: Runtime>(runtime: R, server: &Server, options: &str, with: Credenti
 }
 
 fn by_callback<H: Host>(server: &Server, options: &str, callback: OidcCallback) -> Client<H::R> {
-    let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+    let credential = Credential::with_oidc_callback(callback);
     client(H::runtime(), server, options, credential)
 }
 
@@ -110,15 +115,18 @@ where
 /// meanwhile.
 pub async fn a_bad_callback_costs_an_error<H: Host>() {
     let server = Server::scripted::<H>(accepts_tokens);
-    let failing = OidcCallback::machine(|_| async { Err("the vault is sealed".into()) });
+    let failing =
+        OidcCallback::machine(|_| async { Err::<OidcTokens, _>("the vault is sealed".into()) });
     expect_failure::<H>(&server, failing, "the vault is sealed").await;
     let refused = OidcCallback::machine(|_| async { Ok(OidcTokens::new(WRONG)) });
     expect_failure::<H>(&server, refused, "the server refused authentication").await;
-    let panicking = OidcCallback::machine(|_| async { panic!("a bug of the application") });
+    type End = Poll<Result<OidcTokens, CallbackError>>;
+    let bug = |_: &mut Context<'_>| -> End { panic!("a bug of the application") };
+    let panicking = OidcCallback::machine(move |_| poll_fn(bug));
     expect_failure::<H>(&server, panicking, "panicked").await;
     let panicking = OidcCallback::blocking(OidcFlow::Machine, |_| panic!("a bug"));
     expect_failure::<H>(&server, panicking, "panicked").await;
-    let endless = OidcCallback::machine(|_| pending());
+    let endless = OidcCallback::machine(|_| pending::<Result<OidcTokens, _>>());
     expect_failure::<H>(&server, endless, "within the time limit").await;
 }
 

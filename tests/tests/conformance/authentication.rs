@@ -5,8 +5,7 @@ use bson::{Document, doc};
 use onionskin::{Client, Error};
 use onionskin_core::{
     options::{
-        AuthMechanism as Mechanism, Credential, CredentialProvider, OidcCallback, OidcRequest,
-        OidcTokens, Secret,
+        AuthMechanism as Mechanism, Credential, OidcCallback, OidcRequest, OidcTokens, Secret,
     },
     random::Seed,
     time::WallTime,
@@ -177,7 +176,7 @@ fn a_client_logs_in_over_tls_with_callbacks_for_tokens() {
     let machine = OidcCallback::machine(call("test_machine", &calls));
     let human = OidcCallback::human(call("test_user1", &calls));
     for (callback, user) in [(machine, "test1/test_machine"), (human, "test1/test_user1")] {
-        let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+        let credential = Credential::with_oidc_callback(callback);
         let found = block_on(log_in(&deployment, runtime(), credential));
         assert_eq!(found.as_deref(), Ok(user));
     }

@@ -112,10 +112,10 @@ impl Stage {
             for provider in [
                 CredentialProvider::Password(provider),
                 CredentialProvider::Aws(aws),
-                CredentialProvider::Oidc(oidc),
             ] {
                 found.push(Credential::with_provider(provider));
             }
+            found.push(Credential::with_oidc_callback(oidc));
         }
         found
     }
@@ -144,7 +144,8 @@ async fn use_client(
     let address = stage.server.addresses()[0];
     let string = format!("mongodb://{address}/?retryReads=false");
     let mut options = uri::parse(&string).expect("a connection string").options;
-    let mut shown = vec![format!("{credential:?} {:?}", credential.provider)];
+    let (provider, callback) = (&credential.provider, &credential.oidc_callback);
+    let mut shown = vec![format!("{credential:?} {provider:?} {callback:?}")];
     options.credential = Some(credential);
     shown.push(format!("{options:?}"));
     let events: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -55,11 +55,11 @@ fn matches(pattern: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{CredentialProvider, OidcCallback, OidcTokens};
+    use crate::options::{OidcCallback, OidcTokens};
 
     fn credential(flow: OidcFlow, hosts: Option<&[&str]>) -> Credential {
         let callback = OidcCallback::blocking(flow, |_| Ok(OidcTokens::new("t")));
-        let mut credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+        let mut credential = Credential::with_oidc_callback(callback);
         credential.allowed_hosts = hosts.map(|hosts| hosts.iter().map(|&h| h.to_owned()).collect());
         credential
     }

@@ -7,10 +7,7 @@ use crate::{
         need::Provided,
     },
     http::{HttpRequest, HttpResponse, Method, percent_encode},
-    options::{
-        Credential, CredentialProvider, IdpInfo, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
-        Secret, Supplied,
-    },
+    options::{Credential, IdpInfo, OidcFlow, OidcRequest, OidcTokens, Secret, Supplied},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -102,8 +99,8 @@ impl TokenSource {
         cache: &TokenCache,
         limits: CallLimits,
     ) -> (Self, FetchStep) {
-        if let Some(CredentialProvider::Oidc(callback)) = &credential.provider {
-            return Self::call(callback, credential, idp_info, cache, limits);
+        if credential.oidc_callback.is_set() {
+            return Self::call(credential, idp_info, cache, limits);
         }
         let limit = limits.machine;
         let Some(environment) = Environment::of(credential) else {
@@ -128,12 +125,12 @@ impl TokenSource {
     }
 
     fn call(
-        callback: &OidcCallback,
         credential: &Credential,
         idp_info: Option<Arc<IdpInfo>>,
         cache: &TokenCache,
         limits: CallLimits,
     ) -> (Self, FetchStep) {
+        let callback = &credential.oidc_callback;
         let limit = match callback.flow() {
             OidcFlow::Machine => limits.machine,
             OidcFlow::Human => HUMAN_LIMIT,
@@ -156,8 +153,11 @@ impl TokenSource {
             state: State::Callback { idp_info, refresh },
             limit,
         };
-        let call = Inquiry::Call(callback.call(request));
-        (source, FetchStep::Ask(call, limit))
+        let step = match callback.call(request) {
+            Some(call) => FetchStep::Ask(Inquiry::Call(call), limit),
+            None => FetchStep::Failed("the credential has no callback".to_owned()),
+        };
+        (source, step)
     }
 
     pub(in crate::auth) fn handle_finding(

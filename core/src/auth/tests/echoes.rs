@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     auth::{Caches, Provided, Token},
-    options::{CredentialProvider, OidcCallback, OidcFlow, OidcTokens},
+    options::{OidcCallback, OidcFlow, OidcTokens},
 };
 
 const PASSWORD: &str = "correct horse battery";
@@ -64,7 +64,7 @@ fn a_server_that_repeats_the_password_of_plain_is_not_quoted() {
 fn a_server_that_repeats_a_token_is_not_quoted() {
     for echo in echoes(TOKEN) {
         let callback = OidcCallback::blocking(OidcFlow::Machine, |_| Ok(OidcTokens::new("unused")));
-        let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+        let credential = Credential::with_oidc_callback(callback);
         let mut caches = Caches::new();
         let mut conversation = conversation_of(&Arc::new(credential)).expect("usable");
         let _ = conversation.handle_hello(Instant::ZERO, None, None, &mut caches);

@@ -3,12 +3,12 @@
 use super::*;
 use crate::{
     auth::{Authenticated, Need, Provided, Token},
-    options::{CredentialProvider, IdpInfo, OidcCallback, OidcFlow, OidcTokens},
+    options::{IdpInfo, OidcCallback, OidcFlow, OidcTokens},
 };
 
 fn credential(flow: OidcFlow, username: Option<&str>) -> Arc<Credential> {
     let callback = OidcCallback::blocking(flow, |_| Ok(OidcTokens::new("unused")));
-    let mut credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+    let mut credential = Credential::with_oidc_callback(callback);
     credential.username = username.map(str::to_owned);
     Arc::new(credential)
 }

@@ -256,7 +256,7 @@ fn any_failure_of_authentication_clears_the_credentials_of_aws() {
 /// A scene with one connection that is logged in and idle, and a token that the next call returns.
 fn with_token(more: &str) -> (CredentialScene, SocketId) {
     let callback = OidcCallback::machine(|_| ready(Ok(OidcTokens::new(""))));
-    let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+    let credential = Credential::with_oidc_callback(callback);
     let mut scene = CredentialScene::new(credential, more);
     let socket = scene.log_in(token("t1"));
     scene.now = scene.now + Duration::from_secs(1);

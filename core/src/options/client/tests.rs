@@ -5,8 +5,8 @@ use crate::address::Address;
 use crate::error::{Argument, ErrorKind};
 use crate::event::ReportedPoolOptions;
 use crate::options::{
-    Acknowledgment, AuthMechanism, CredentialProvider, OidcCallback, OidcFlow, OidcTokens,
-    ReadPreference, ServerApiVersion, TlsOptions,
+    Acknowledgment, AuthMechanism, OidcCallback, OidcFlow, OidcTokens, ReadPreference,
+    ServerApiVersion, TlsOptions,
 };
 use std::path::PathBuf;
 
@@ -236,7 +236,7 @@ fn the_human_flow_uses_a_proxy_only_with_all_checks_of_tls() {
             .run()
             .expect(text);
         let callback = OidcCallback::blocking(flow, |_| Ok(OidcTokens::new("t")));
-        let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+        let credential = Credential::with_oidc_callback(callback);
         options.credential = Some(credential);
         assert_eq!(options.validate().is_ok(), is_valid, "{text} {flow:?}");
     }

@@ -94,45 +94,44 @@ fn a_provider_replaces_the_secrets_of_its_mechanism_only() {
     let aws = AwsCredentialProvider::blocking(|| Ok(AwsCredentials::new("id", "secret")));
     let oidc = OidcCallback::blocking(OidcFlow::Machine, |_| Ok(OidcTokens::new("t")));
     let human = OidcCallback::blocking(OidcFlow::Human, |_| Ok(OidcTokens::new("t")));
-    let password = CredentialProvider::Password(password);
-    let (aws, oidc) = (CredentialProvider::Aws(aws), CredentialProvider::Oidc(oidc));
-    let human = CredentialProvider::Oidc(human);
-    for provider in [&password, &aws, &oidc, &human] {
-        let mut credential = Credential::with_provider(provider.clone());
-        assert_eq!(credential.validate(), Ok(()), "{provider:?}");
+    let password = Credential::with_provider(CredentialProvider::Password(password));
+    let aws = Credential::with_provider(CredentialProvider::Aws(aws));
+    let (oidc, human) = [oidc, human].map(Credential::with_oidc_callback).into();
+    let fits_password = |m| matches!(m, AuthMechanism::ScramSha1 | ScramSha256 | Plain);
+    let cases: [(&Credential, &dyn Fn(AuthMechanism) -> bool); 4] = [
+        (&password, &fits_password),
+        (&aws, &|mechanism| mechanism == MongoDbAws),
+        (&oidc, &|mechanism| mechanism == MongoDbOidc),
+        (&human, &|mechanism| mechanism == MongoDbOidc),
+    ];
+    for (credential, fits) in cases {
+        assert_eq!(credential.validate(), Ok(()), "{credential:?}");
+        let mut credential = credential.clone();
         for mechanism in AuthMechanism::ALL {
             credential.mechanism = Some(mechanism);
-            let fits = match provider {
-                CredentialProvider::Password(_) => {
-                    matches!(mechanism, AuthMechanism::ScramSha1 | ScramSha256 | Plain)
-                }
-                CredentialProvider::Aws(_) => mechanism == MongoDbAws,
-                CredentialProvider::Oidc(_) => mechanism == MongoDbOidc,
-            };
             let external = !matches!(mechanism, AuthMechanism::ScramSha1 | ScramSha256);
             let source = if external { "$external" } else { "admin" };
             credential.source = Some(source.to_owned());
-            assert_eq!(
-                credential.validate().is_ok(),
-                fits,
-                "{provider:?} {mechanism}"
-            );
+            let found = credential.validate();
+            assert_eq!(found.is_ok(), fits(mechanism), "{mechanism}: {found:?}");
         }
     }
-    let mut both = Credential::with_provider(password);
+    let mut both = password;
     both.password = Some(Secret::new("p"));
     assert!(
         both.validate().is_err(),
         "a password and a provider of passwords"
     );
+    let mut both = oidc.clone();
+    both.provider = aws.provider;
+    assert!(both.validate().is_err(), "a callback and a provider");
     // OIDC prose 2.4: a callback and an environment conflict (AUTH-104).
-    let mut both = Credential::with_provider(oidc.clone());
+    let mut both = oidc.clone();
     let test = ("ENVIRONMENT".to_owned(), Secret::new("test"));
     both.mechanism_properties.extend([test]);
     assert!(both.validate().is_err());
     // OIDC prose 2.5: `ALLOWED_HOSTS` is for the human flow only (AUTH-108).
-    for (provider, allowed) in [(oidc, false), (human, true)] {
-        let mut credential = Credential::with_provider(provider);
+    for (mut credential, allowed) in [(oidc, false), (human, true)] {
         credential.allowed_hosts = Some(Vec::new());
         assert_eq!(credential.validate().is_ok(), allowed);
     }

@@ -19,11 +19,14 @@ pub(super) enum Callback<I, T> {
 }
 
 impl<I: Send + 'static, T: 'static> Callback<I, T> {
-    pub(super) fn future<F>(callback: impl Fn(I) -> F + Send + Sync + 'static) -> Self
+    pub(super) fn future<F, U>(callback: impl Fn(I) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<T, CallbackError>> + Send + 'static,
+        F: Future<Output = Result<U, CallbackError>> + Send + 'static,
+        U: Into<T> + 'static,
     {
-        Self::Future(Arc::new(move |input| Box::pin(callback(input))))
+        Self::Future(Arc::new(move |input| {
+            Box::pin(map_result(Box::pin(callback(input)), U::into))
+        }))
     }
 
     pub(super) fn blocking(
@@ -47,10 +50,10 @@ impl<I: Send + 'static, T: 'static> Callback<I, T> {
 }
 
 /// Applies `wrap` to the result of a future.
-fn map_result<T>(
-    mut future: CallbackFuture<T>,
-    wrap: fn(T) -> Supplied,
-) -> impl Future<Output = Result<Supplied, CallbackError>> + Send {
+fn map_result<T, U>(
+    mut future: Pin<Box<impl Future<Output = Result<T, CallbackError>> + Send + ?Sized>>,
+    wrap: fn(T) -> U,
+) -> impl Future<Output = Result<U, CallbackError>> + Send {
     std::future::poll_fn(move |context| future.as_mut().poll(context).map(|done| done.map(wrap)))
 }
 

@@ -1,5 +1,5 @@
-//! The application's providers of credentials: callbacks that return passwords, AWS credentials or
-//! OpenID Connect tokens.
+//! The callbacks of an application that provide credentials: passwords, AWS credentials or OpenID
+//! Connect tokens.
 
 mod aws;
 mod callback;
@@ -12,7 +12,7 @@ pub use oidc::{IdpInfo, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcReque
 pub use password::{Login, PasswordProvider, PasswordRequest};
 
 /// A callback that provides the secret part of a credential. It replaces the password of the
-/// credential, or the source of AWS credentials or tokens.
+/// credential, or the source of AWS credentials. [`OidcCallback`] provides tokens.
 ///
 /// The callback is called when a connection has to authenticate and no cached value is available.
 /// At most one call of a client runs at a time; all connections that need the value wait for that
@@ -31,8 +31,4 @@ pub enum CredentialProvider {
     ///
     /// [AUTH-101]: crate::requirements::authentication#AUTH-101
     Aws(AwsCredentialProvider),
-    /// Provides tokens. The mechanism is `MONGODB-OIDC` ([AUTH-106]).
-    ///
-    /// [AUTH-106]: crate::requirements::authentication#AUTH-106
-    Oidc(OidcCallback),
 }

@@ -155,28 +155,28 @@ impl fmt::Debug for OidcTokens {
 /// mechanism properties `OIDC_CALLBACK` and `OIDC_HUMAN_CALLBACK` ([AUTH-106], [AUTH-114]).
 ///
 /// The client caches the newest access token and calls the callback only if a server refuses that
-/// token or there is none. Calls follow each other after at least 100 ms ([AUTH-126]).
+/// token or there is none. Calls follow each other after at least 100 ms ([AUTH-126]). What
+/// [`CredentialProvider`](super::CredentialProvider) says about calls holds here too.
+///
+/// The default is no callback.
 ///
 /// ```
-/// use onionskin_core::options::{Credential, CredentialProvider, OidcCallback, OidcTokens};
+/// use onionskin_core::options::{Credential, OidcCallback, OidcTokens};
 ///
 /// let callback = OidcCallback::machine(|request| async move {
 ///     // Ask the identity provider for a token here, within `request.timeout`.
 ///     assert_eq!(request.version, 1);
 ///     Ok(OidcTokens::new("eyJhbGciOi..."))
 /// });
-/// let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+/// let credential = Credential::with_oidc_callback(callback);
 /// assert!(credential.validate().is_ok());
 /// ```
 ///
 /// [AUTH-106]: crate::requirements::authentication#AUTH-106
 /// [AUTH-114]: crate::requirements::authentication#AUTH-114
 /// [AUTH-126]: crate::requirements::authentication#AUTH-126
-#[derive(Clone, Debug, PartialEq)]
-pub struct OidcCallback {
-    flow: OidcFlow,
-    callback: Callback<OidcRequest, OidcTokens>,
-}
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OidcCallback(Option<(OidcFlow, Callback<OidcRequest, OidcTokens>)>);
 
 impl OidcCallback {
     /// Returns a callback for the machine flow: a closure, and the future that it returns.
@@ -189,14 +189,12 @@ impl OidcCallback {
     ///     Ok(OidcTokens::new("eyJhbGciOi..."))
     /// });
     /// ```
-    pub fn machine<F>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
+    pub fn machine<F, T>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<OidcTokens, CallbackError>> + Send + 'static,
+        F: Future<Output = Result<T, CallbackError>> + Send + 'static,
+        T: Into<OidcTokens> + 'static,
     {
-        Self {
-            flow: OidcFlow::Machine,
-            callback: Callback::future(callback),
-        }
+        Self(Some((OidcFlow::Machine, Callback::future(callback))))
     }
 
     /// Returns a callback for the human flow: a closure, and the future that it returns.
@@ -211,14 +209,12 @@ impl OidcCallback {
     ///     Ok(OidcTokens::new("eyJhbGciOi...").with_refresh_token("8xLOxBtZp8"))
     /// });
     /// ```
-    pub fn human<F>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
+    pub fn human<F, T>(callback: impl Fn(OidcRequest) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<OidcTokens, CallbackError>> + Send + 'static,
+        F: Future<Output = Result<T, CallbackError>> + Send + 'static,
+        T: Into<OidcTokens> + 'static,
     {
-        Self {
-            flow: OidcFlow::Human,
-            callback: Callback::future(callback),
-        }
+        Self(Some((OidcFlow::Human, Callback::future(callback))))
     }
 
     /// Returns a callback for this flow: a closure that may block.
@@ -234,13 +230,11 @@ impl OidcCallback {
         flow: OidcFlow,
         callback: impl Fn(OidcRequest) -> Result<OidcTokens, CallbackError> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            flow,
-            callback: Callback::blocking(callback),
-        }
+        Self(Some((flow, Callback::blocking(callback))))
     }
 
-    /// Returns the flow in which the callback obtains tokens.
+    /// Returns the flow in which the callback obtains tokens. Without a callback that is the
+    /// machine flow.
     ///
     /// ```
     /// use onionskin_core::options::{OidcCallback, OidcFlow, OidcTokens};
@@ -251,10 +245,18 @@ impl OidcCallback {
     /// ```
     #[must_use]
     pub fn flow(&self) -> OidcFlow {
-        self.flow
+        let chosen = self.0.as_ref();
+        chosen.map_or(OidcFlow::Machine, |(flow, _)| *flow)
     }
 
-    pub(crate) fn call(&self, request: OidcRequest) -> ProviderCall {
-        self.callback.call(request, Supplied::Oidc)
+    /// True if there is a callback.
+    pub(crate) const fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns a call of the callback, if there is one.
+    pub(crate) fn call(&self, request: OidcRequest) -> Option<ProviderCall> {
+        let (_, callback) = self.0.as_ref()?;
+        Some(callback.call(request, Supplied::Oidc))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    options::TlsOptions,
+    options::{OidcCallback, OidcTokens, TlsOptions},
     uri::table::{GROUPS, Kind},
 };
 
@@ -428,4 +428,19 @@ fn a_staleness_of_zero_is_kept_for_selection_to_refuse() {
     assert!(parsed.warnings.is_empty());
     let staleness = parsed.options.read_preference().max_staleness();
     assert_eq!(staleness, Some(Duration::ZERO));
+}
+
+/// A connection string names no callback, so the program sets it after parsing (AUTH-104).
+#[test]
+fn options_of_a_program_may_get_their_source_of_tokens_later() {
+    let text = "mongodb://a/?authMechanism=MONGODB-OIDC";
+    let error = parse(text).expect_err("no source of tokens").to_string();
+    assert!(error.contains("needs ENVIRONMENT"), "{error}");
+    let mut options = ClientOptions::parse(text).run().expect("options");
+    assert!(options.validate().is_err(), "no client without a source");
+    let credential = options.credential.as_mut().expect("a credential");
+    credential.oidc_callback = OidcCallback::machine(|_| async { Ok(OidcTokens::new("t")) });
+    assert_eq!(options.validate(), Ok(()));
+    let resource = format!("{text}&authMechanismProperties=TOKEN_RESOURCE:r");
+    assert!(ClientOptions::parse(&resource).run().is_err());
 }

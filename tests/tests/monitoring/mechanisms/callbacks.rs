@@ -6,9 +6,7 @@ use bson::doc;
 use onionskin::Runtime;
 use onionskin_core::{
     error::Error,
-    options::{
-        AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcFlow, OidcTokens, Secret,
-    },
+    options::{AuthMechanism, Credential, OidcCallback, OidcFlow, OidcTokens, Secret},
 };
 use std::sync::{
     Arc, Mutex,
@@ -67,7 +65,7 @@ fn a_callback_that_never_returns_costs_its_waiters_an_error() {
                     }
                 }
             });
-            let watched = scene.client_by(PROSE, CredentialProvider::Oidc(callback));
+            let watched = scene.client_by(PROSE, callback);
             let began = scene.now();
             let error = watched.find().await.expect_err("no token");
             assert!(error.to_string().contains("time limit"), "{error}");
@@ -119,10 +117,10 @@ fn a_closed_client_drops_the_future_of_its_callback() {
             let held = Held(inside.clone());
             async move {
                 let _held = held;
-                std::future::pending().await
+                std::future::pending::<Result<OidcTokens, _>>().await
             }
         });
-        let watched = scene.client_by(PROSE, CredentialProvider::Oidc(callback));
+        let watched = scene.client_by(PROSE, callback);
         let things = watched.things();
         let find = scene.spawn(async move { things.find_one(doc! {}).await.map(drop) });
         scene.pause(100).await;

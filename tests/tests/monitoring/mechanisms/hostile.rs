@@ -5,7 +5,7 @@ use super::{all_credentials, everything, issue, reconnect};
 use crate::scene::play;
 use onionskin_core::{
     error::ErrorKind,
-    options::{AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcTokens},
+    options::{AuthMechanism, Credential, OidcCallback, OidcTokens},
 };
 use onionskin_deployment::deployment::{AuthCounts, AuthFault};
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn a_human_login_has_two_steps() {
                 let token = issue(&issuer, &runtime);
                 async move { Ok(OidcTokens::new(token)) }
             });
-            let mut credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+            let mut credential = Credential::with_oidc_callback(callback);
             credential.allowed_hosts = Some(vec!["member0".to_owned()]);
             let counts = || scene.operator.inspect(|d| d.auth_counts());
             let before: AuthCounts = counts();

@@ -8,7 +8,7 @@ use crate::{
 use bson::doc;
 use onionskin_core::{
     error::{Error, ErrorKind},
-    options::{Credential, CredentialProvider, OidcFlow, OidcRequest, OidcTokens, Secret},
+    options::{Credential, OidcCallback, OidcFlow, OidcRequest, OidcTokens, Secret},
     random::Seed,
     uri,
 };
@@ -39,8 +39,8 @@ fn issue(issuer: &TokenIssuer, runtime: &SimRuntime, subject: &str) -> String {
 }
 
 /// Creates a client with a callback, which may connect to all servers of the deployment.
-fn client(scene: &Scene, provider: CredentialProvider, username: Option<&str>) -> Watched {
-    let mut credential = Credential::with_provider(provider);
+fn client(scene: &Scene, provider: OidcCallback, username: Option<&str>) -> Watched {
+    let mut credential = Credential::with_oidc_callback(provider);
     credential.username = username.map(str::to_owned);
     credential.allowed_hosts = Some(vec!["member0".to_owned()]);
     scene.client_as(PROSE, credential)
@@ -52,7 +52,7 @@ fn logging_in(
     scene: &Scene,
     issuer: &TokenIssuer,
     refresh: impl Fn(usize) -> Option<&'static str> + Send + Sync + 'static,
-) -> (Calls, CredentialProvider) {
+) -> (Calls, OidcCallback) {
     let (issuer, runtime) = (issuer.clone(), scene.runtime.clone());
     Calls::of(OidcFlow::Human, move |number, _| {
         let mut tokens = OidcTokens::new(issue(&issuer, &runtime, "me"));
@@ -134,7 +134,7 @@ fn a_host_that_is_not_allowed_is_refused_before_the_callback() {
             let lists: [Option<&[&str]>; 3] = [None, Some(&[]), Some(&["example.com"])];
             for hosts in lists {
                 let (calls, provider) = logging_in(&scene, &issuer, |_| None);
-                let mut credential = Credential::with_provider(provider);
+                let mut credential = Credential::with_oidc_callback(provider);
                 credential.allowed_hosts =
                     hosts.map(|hosts| hosts.iter().map(|&host| host.to_owned()).collect());
                 let options = format!("{PROSE}&ignored=example.com");

@@ -105,10 +105,7 @@ fn all_credentials(
             Mechanism::MongoDbAws,
             Credential::with_provider(CredentialProvider::Aws(aws)),
         ),
-        (
-            Mechanism::MongoDbOidc,
-            Credential::with_provider(CredentialProvider::Oidc(oidc)),
-        ),
+        (Mechanism::MongoDbOidc, Credential::with_oidc_callback(oidc)),
     ]
 }
 
@@ -147,7 +144,7 @@ impl Calls {
     fn of<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         flow: OidcFlow,
         reply: impl Fn(usize, &OidcRequest) -> Result<OidcTokens, E> + Send + Sync + 'static,
-    ) -> (Self, CredentialProvider) {
+    ) -> (Self, OidcCallback) {
         let calls = Self {
             count: Arc::default(),
             requests: Arc::default(),
@@ -172,7 +169,7 @@ impl Calls {
                 async move { call(request) }
             }),
         };
-        (calls, CredentialProvider::Oidc(callback))
+        (calls, callback)
     }
 
     fn count(&self) -> usize {
@@ -195,9 +192,9 @@ impl Scene {
         })
     }
 
-    /// Creates a client whose tokens come from this provider.
-    fn client_by(&self, options: &str, provider: CredentialProvider) -> Watched {
-        let credential = Credential::with_provider(provider);
+    /// Creates a client whose tokens come from this callback.
+    fn client_by(&self, options: &str, callback: OidcCallback) -> Watched {
+        let credential = Credential::with_oidc_callback(callback);
         self.client_as(options, credential)
     }
 }

@@ -9,7 +9,7 @@ use bson::{Document, doc};
 use onionskin_core::{
     error::Error,
     event::{CommandEvent, EventKind},
-    options::{CredentialProvider, OidcFlow, OidcTokens},
+    options::{OidcCallback, OidcFlow, OidcTokens},
 };
 use onionskin_deployment::identity::TokenIssuer;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) const PROSE: &str =
     "retryReads=false&retryWrites=false&maxPoolSize=20&appname=mechanisms";
 
 /// A callback that always returns a valid token.
-fn valid(scene: &Scene, issuer: &TokenIssuer) -> (Calls, CredentialProvider) {
+fn valid(scene: &Scene, issuer: &TokenIssuer) -> (Calls, OidcCallback) {
     let (issuer, runtime) = (issuer.clone(), scene.runtime.clone());
     Calls::of(OidcFlow::Machine, move |_, _| {
         Ok::<_, Error>(OidcTokens::new(issue(&issuer, &runtime)))
@@ -27,11 +27,7 @@ fn valid(scene: &Scene, issuer: &TokenIssuer) -> (Calls, CredentialProvider) {
 }
 
 /// A callback that returns a valid token in the first calls, and a wrong one afterwards.
-fn valid_until(
-    scene: &Scene,
-    issuer: &TokenIssuer,
-    last_valid: usize,
-) -> (Calls, CredentialProvider) {
+fn valid_until(scene: &Scene, issuer: &TokenIssuer, last_valid: usize) -> (Calls, OidcCallback) {
     let (issuer, runtime) = (issuer.clone(), scene.runtime.clone());
     Calls::of(OidcFlow::Machine, move |number, _| {
         Ok::<_, Error>(OidcTokens::new(match number <= last_valid {

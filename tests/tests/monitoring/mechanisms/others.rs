@@ -74,7 +74,7 @@ fn plain_authenticates_with_the_password() {
 }
 
 /// A provider whose login a test changes, and the number of its calls.
-fn provider_of(password: &Arc<Mutex<String>>) -> (Arc<AtomicUsize>, CredentialProvider) {
+fn provider_of(password: &Arc<Mutex<String>>) -> (Arc<AtomicUsize>, Credential) {
     let calls = Arc::new(AtomicUsize::new(0));
     let (inside, password) = (calls.clone(), password.clone());
     let provider = PasswordProvider::new(move |_| {
@@ -82,7 +82,8 @@ fn provider_of(password: &Arc<Mutex<String>>) -> (Arc<AtomicUsize>, CredentialPr
         let password = password.lock().expect("no panic before").clone();
         async move { Ok(Login::new("user", password)) }
     });
-    (calls, CredentialProvider::Password(provider))
+    let provider = CredentialProvider::Password(provider);
+    (calls, Credential::with_provider(provider))
 }
 
 /// A password that changes at the server is asked for again, without an error of an operation.
@@ -133,8 +134,8 @@ fn a_rotated_password_is_asked_for_again() {
 fn a_connection_asks_for_the_login_again_if_it_was_refused_meanwhile() {
     play([authenticated(replica_set_of(1))], |scene| async move {
         let password = Arc::new(Mutex::new("sesame".to_owned()));
-        let (calls, provider) = provider_of(&password);
-        let watched = scene.client_by("retryReads=false&appname=mechanisms", provider);
+        let (calls, credential) = provider_of(&password);
+        let watched = scene.client_as("retryReads=false&appname=mechanisms", credential);
         watched.find().await.expect("a login");
         // The first find waits at the server, and is then refused with the error 391.
         let late = doc! { "errorCode": 391, "blockConnection": true, "blockTimeMS": 500 };
@@ -162,8 +163,8 @@ fn a_connection_asks_for_the_login_again_if_it_was_refused_meanwhile() {
 fn a_login_that_stays_wrong_fails_the_operation() {
     play([authenticated(replica_set_of(1))], |scene| async move {
         let password = Arc::new(Mutex::new("wrong".to_owned()));
-        let (calls, provider) = provider_of(&password);
-        let watched = scene.client_by("retryReads=false", provider);
+        let (calls, credential) = provider_of(&password);
+        let watched = scene.client_as("retryReads=false", credential);
         let error = watched.find().await.expect_err("a wrong password");
         assert_eq!(error.code(), Some(18), "{error}");
         // The first call, and another one after the refusal.
@@ -357,8 +358,8 @@ fn a_thousand_connections_share_one_call() {
             watched.wait_for(1000, "connection", connection_ready).await;
             assert_eq!((calls.count(), successes()), (1, 1000));
             let password = Arc::new(Mutex::new("sesame".to_owned()));
-            let (calls, provider) = provider_of(&password);
-            let others = scene.client_by(many, provider);
+            let (calls, credential) = provider_of(&password);
+            let others = scene.client_as(many, credential);
             others.wait_for(1000, "connection", connection_ready).await;
             assert_eq!((calls.load(Ordering::Relaxed), successes()), (1, 2000));
             others.client.clone().shutdown().await;

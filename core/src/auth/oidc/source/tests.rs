@@ -1,7 +1,7 @@
 //! Tests of the sources of tokens.
 
 use super::*;
-use crate::options::{AuthMechanism, ProviderCall};
+use crate::options::{AuthMechanism, OidcCallback, ProviderCall};
 
 fn credential(properties: &[(&str, &str)], username: Option<&str>) -> Credential {
     let mut credential = Credential::builder().source("$external".to_owned()).build();
@@ -186,7 +186,7 @@ fn call(
         sender.send(request)?;
         Ok(OidcTokens::new("t"))
     });
-    let mut credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+    let mut credential = Credential::with_oidc_callback(callback);
     credential.username = Some("me".to_owned());
     let (source, step) = TokenSource::begin(&credential, idp_info, cache, limits);
     let FetchStep::Ask(Inquiry::Call(ProviderCall::Blocking(work)), limit) = step else {

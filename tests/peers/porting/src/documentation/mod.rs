@@ -3,6 +3,7 @@
 mod documents;
 mod failures;
 mod schema;
+mod tokens;
 
 #[allow(deprecated, reason = "the official driver deprecates its traits of handlers")]
 use crate::driver::{
@@ -37,7 +38,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use {documents::*, failures::*, schema::*};
+use {documents::*, failures::*, schema::*, tokens::*};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -67,6 +68,7 @@ struct Title<'a> {
 
 pub async fn run(uri: &str) -> Result<()> {
     client_options(uri).await?;
+    callbacks().await?;
     let client = Client::with_uri_str(uri).await?;
     let db = client.database("porting_documentation");
     db.drop().await?;
