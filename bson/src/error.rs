@@ -279,23 +279,41 @@ impl serde::de::Error for Error {
         Self::deserialization(message)
     }
 
-    /// Says how a field may be missing.
+    /// Says how a field may be missing. With `deserialize_with`, which `with` contains, serde does
+    /// not ask the type of the field.
     #[cold]
     fn missing_field(name: &'static str) -> Self {
         Self::custom(format_args!(
-            "missing field `{name}`, which is neither an Option nor has #[serde(default)]"
+            "missing field `{name}`: it needs #[serde(default)], unless it is an Option without \
+             `deserialize_with`"
         ))
     }
 
     /// Calls a null by its name.
     #[cold]
     fn invalid_type(found: serde::de::Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
+        // The types of the crate `bson` describe themselves with this word in front.
+        let expected = expected.to_string();
+        let expected = expected.strip_prefix("expecting ").unwrap_or(&expected);
         match found {
             serde::de::Unexpected::Unit => {
                 Self::custom(format_args!("invalid type: null, expected {expected}"))
             }
             found => Self::custom(format_args!("invalid type: {found}, expected {expected}")),
         }
+    }
+}
+
+impl Error {
+    /// Calls a value by its name if a visitor refused the map in which serde sees it.
+    #[cold]
+    pub(crate) fn of_value(mut self, name: &str) -> Self {
+        if let ErrorKind::Deserialization { message } = &mut self.0.kind
+            && let Some(rest) = message.strip_prefix("invalid type: map,")
+        {
+            *message = format!("invalid type: {name},{rest}");
+        }
+        self
     }
 }
 

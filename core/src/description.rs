@@ -16,7 +16,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 /// The tags of a server in the configuration of its replica set.
 pub type Tags = BTreeMap<String, String>;
 
-/// The id of a topology in events and logs, which a client derives from its seed ([EVT-8]).
+/// The id of a topology in events and logs, which a client derives from its seed.
+///
+/// See [EVT-8].
 ///
 /// [EVT-8]: crate::requirements::monitoring_events#EVT-8
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +45,9 @@ impl fmt::Display for ServerId {
 }
 
 /// A position in the oplog of a replica set, from the field `lastWrite.opTime` of a reply to
-/// `hello` ([SDAM-50]).
+/// `hello`.
+///
+/// See [SDAM-50].
 ///
 /// [SDAM-50]: crate::requirements::discovery#SDAM-50
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,7 +246,9 @@ impl fmt::Display for ServerDescription {
     }
 }
 
-/// The state of the deployment, made from the descriptions of its servers ([SDAM-14]).
+/// The state of the deployment, made from the descriptions of its servers.
+///
+/// See [SDAM-14].
 ///
 /// [SDAM-14]: crate::requirements::discovery#SDAM-14
 #[derive(Clone, Debug)]

@@ -112,6 +112,18 @@ pub use shutdown::Shutdown;
 pub use transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction};
 
 pub use bson::{self, RawDocument};
+
+/// A boxed future, as callbacks such as that of [`StartTransaction::and_run`] return it.
+///
+/// ```
+/// use onionskin::BoxFuture;
+///
+/// fn later(number: i32) -> BoxFuture<'static, i32> {
+///     Box::pin(async move { number })
+/// }
+/// ```
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
 pub use onionskin_bson as documents;
 #[cfg(feature = "tls")]
@@ -122,7 +134,7 @@ pub use onionskin_core::{
     error::{Error, Result},
     log,
     operation::{
-        RawBatch,
+        ClusterTime, RawBatch,
         crud::{IndexModel, Namespace, SearchIndexModel, SearchIndexType},
     },
 };
@@ -155,7 +167,7 @@ pub mod action {
             Replace as ReplaceOne, RunCommand, RunCursorCommand, Update, UpdateSearchIndex,
             WarmConnectionPool, Watch,
         },
-        session::StartSession,
+        session::{ExplicitSession, ImplicitSession, StartSession},
         shutdown::Shutdown,
         transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction},
     };

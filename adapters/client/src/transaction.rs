@@ -36,7 +36,7 @@ use std::{
 ///     .start_transaction()
 ///     .read_concern(ReadConcern::snapshot())
 ///     .write_concern(WriteConcern::majority())
-///     .selection_criteria(ReadPreference::Primary)
+///     .selection_criteria(ReadPreference::Primary.into())
 ///     .max_commit_time(Duration::from_secs(5))
 ///     .await?;
 /// # Ok(())

@@ -149,7 +149,9 @@ impl<'de> Deserializer<'de> {
             kind::DOCUMENT if !is_raw => self.visit_document(&[], visitor),
             kind::ARRAY if !is_raw => self.visit_array(visitor),
             kind::DATE_TIME if !is_raw => {
-                visitor.visit_map(Date::new(i64::from_le_bytes(self.take()?)))
+                let date = Date::new(i64::from_le_bytes(self.take()?));
+                let value = visitor.visit_map(date);
+                value.map_err(|error| error.of_value("DateTime"))
             }
             kind::BINARY => {
                 let (subtype, data) = binary(self.take_value(kind::BINARY)?)?;
@@ -159,10 +161,14 @@ impl<'de> Deserializer<'de> {
                 if subtype == GENERIC {
                     return visitor.visit_borrowed_bytes(data);
                 }
-                visitor.visit_map(Wrapper::new(Node::Binary(subtype, data, is_raw)))
+                let value = visitor.visit_map(Wrapper::new(Node::Binary(subtype, data, is_raw)));
+                value.map_err(|error| error.of_value("binary data"))
             }
             NO_VALUE => Err(Error::deserialization("there is no further value")),
-            kind => visitor.visit_map(Wrapper::new(self.wrapper(kind, is_raw)?)),
+            kind => {
+                let value = visitor.visit_map(Wrapper::new(self.wrapper(kind, is_raw)?));
+                value.map_err(|error| error.of_value(name(kind)))
+            }
         }
     }
 
@@ -394,5 +400,19 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
 
     forward_to_deserialize_any! {
         i128 u128 char byte_buf unit unit_struct tuple_struct identifier
+    }
+}
+
+/// Returns the name of a type that serde sees as a map.
+#[cold]
+const fn name(kind: u8) -> &'static str {
+    match kind {
+        kind::OBJECT_ID => "ObjectId",
+        kind::DECIMAL128 => "Decimal128",
+        kind::TIMESTAMP => "Timestamp",
+        kind::REGEX => "regular expression",
+        kind::DOCUMENT => "document",
+        kind::ARRAY => "array",
+        _ => "value without a form in JSON",
     }
 }

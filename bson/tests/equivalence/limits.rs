@@ -200,7 +200,8 @@ fn errors_of_booleans_and_missing_fields_have_an_offset() {
     let error = deserialize_from_slice::<Boolean>(&empty).expect_err("no field");
     assert_eq!(
         error.to_string(),
-        "missing field `a`, which is neither an Option nor has #[serde(default)]"
+        "missing field `a`: it needs #[serde(default)], unless it is an Option without \
+         `deserialize_with`"
     );
 }
 

@@ -67,8 +67,9 @@ impl ConnectionId {
         Self { number, slot }
     }
 
-    /// Returns the number that events show: 1 for the first connection of the pool, and so on
-    /// ([CMAP-21]).
+    /// Returns the number that events show: 1 for the first connection of the pool, and so on.
+    ///
+    /// See [CMAP-21].
     ///
     /// [CMAP-21]: crate::requirements::pool#CMAP-21
     #[must_use]

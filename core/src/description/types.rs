@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// The type of a server ([SDAM-12]).
+/// The type of a server.
+///
+/// See [SDAM-12].
 ///
 /// [SDAM-12]: crate::requirements::discovery#SDAM-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +38,7 @@ pub enum ServerType {
 }
 
 impl ServerType {
-    /// True for the types that hold data or give access to servers that do ([SDAM-13], [LB-20]).
+    /// True for the types that hold data or give access to servers that do.
     ///
     /// ```
     /// use onionskin_core::description::ServerType;
@@ -44,6 +46,8 @@ impl ServerType {
     /// assert!(ServerType::RsSecondary.is_data_bearing());
     /// assert!(!ServerType::RsArbiter.is_data_bearing());
     /// ```
+    ///
+    /// See [SDAM-13] and [LB-20].
     ///
     /// [SDAM-13]: crate::requirements::discovery#SDAM-13
     /// [LB-20]: crate::requirements::load_balancers#LB-20
@@ -102,7 +106,9 @@ impl fmt::Display for ServerType {
     }
 }
 
-/// The type of a topology ([SDAM-11]).
+/// The type of a topology.
+///
+/// See [SDAM-11].
 ///
 /// [SDAM-11]: crate::requirements::discovery#SDAM-11
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

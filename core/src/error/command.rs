@@ -8,6 +8,7 @@ use super::{
 };
 use crate::text::printable;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, spec::ElementType};
+use serde::Serialize;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The maximum size in bytes of an error reply that is kept as a whole. Of a larger reply, only the
@@ -15,7 +16,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub const MAX_ERROR_REPLY_BYTES: usize = 1024 * 1024;
 
 /// The error of a reply with `ok: 0`.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CommandError {
     /// The field `code`; 0 if it is absent, zero, or no integer that fits into an `i32`.
@@ -25,18 +27,22 @@ pub struct CommandError {
     /// The field `errmsg`, at most [`MAX_MESSAGE_TEXT_BYTES`] of it; empty if it is absent or not a
     /// string. Its unprintable characters are [escaped](crate::text::printable), as in the other
     /// texts of a server.
+    #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `topologyVersion`, which state change errors have; `None` if it is absent,
     /// malformed or too large.
+    #[serde(skip)]
     pub topology_version: Option<TopologyVersion>,
     /// The field `baseBackoffMS`: the base of the backoff that an overloaded server chose. `None`
     /// if it is absent or not a positive number ([BP-6]).
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
+    #[serde(skip)]
     pub base_backoff: Option<Duration>,
     /// The whole reply, shared by all copies of the error. `None` if the reply exceeds
     /// [`MAX_ERROR_REPLY_BYTES`], in the errors of server descriptions and of events of sensitive
     /// commands, and in errors of authentication, because a server can repeat secrets.
+    #[serde(skip)]
     pub reply: Option<Arc<RawDocumentBuf>>,
 }
 

@@ -389,6 +389,8 @@ impl ErrorKind {
     }
 }
 
+impl std::error::Error for ErrorKind {}
+
 impl fmt::Display for ErrorKind {
     /// Writes one line. [Unprintable](crate::text::is_unprintable) characters are escaped, because
     /// peers choose parts of the message.

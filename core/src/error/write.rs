@@ -7,6 +7,7 @@ use super::{
     text::MAX_NAME_BYTES,
 };
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::Serialize;
 use std::{fmt, time::Duration};
 
 /// The maximum nesting depth of an `errInfo` that is kept. Converting a much deeper document to a
@@ -21,7 +22,8 @@ pub const MAX_DETAILS_BYTES: usize = 1024 * 1024;
 pub const MAX_WRITE_ERRORS: usize = 100_000;
 
 /// An element of the array `writeErrors` of a reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct IndexedWriteError {
     /// The index of the failed statement in the operation, from 0. For an `insert_many`, this is
@@ -32,21 +34,25 @@ pub struct IndexedWriteError {
     pub code: i32,
     /// The field `codeName`, at most 256 bytes of it; `None` if it is absent or not a string.
     /// Servers seldom send it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code_name: Option<String>,
     /// The error message of the server, at most
     /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the server left it
     /// out, or if the errors of one `insert_many` are too large ([MSG-33]).
     ///
     /// [MSG-33]: crate::requirements::messages#MSG-33
+    #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
     /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
     /// too large.
+    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
     pub details: Option<RawDocumentBuf>,
 }
 
 /// The field `writeConcernError` of a reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WriteConcernError {
     /// The error code of the server, for example 64 if the replication was not confirmed in time. 0
@@ -58,10 +64,12 @@ pub struct WriteConcernError {
     /// The error message of the server, at most
     /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the
     /// server sent none, or if the errors of one `insert_many` are too large.
+    #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
     /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
     /// too large.
+    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -110,7 +118,7 @@ impl WriteConcernError {
 
 /// The write errors and write concern errors of a reply with `ok: 1`, or of all replies to one
 /// `insert_many`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InsertManyError {
     /// The failed statements in the order of the replies; at most [`MAX_WRITE_ERRORS`]. `None` if
@@ -121,17 +129,21 @@ pub struct InsertManyError {
     pub write_concern_error: Option<WriteConcernError>,
     /// The write concern errors of an `insert_many` after the one in `write_concern_error`, in
     /// the order of the batches. Empty for a single command.
+    #[serde(skip)]
     pub more_write_concern_errors: Vec<WriteConcernError>,
     /// The field `n` of the reply, for example the number of deleted documents. For an
     /// `insert_many`, the number of inserted documents of all batches that were answered.
+    #[serde(skip)]
     pub written: i64,
     /// The field `topologyVersion`, which replies with a state change in `writeConcernError` have;
     /// `None` if it is absent, malformed or too large. For an `insert_many`, that of the last reply
     /// that has it.
+    #[serde(skip)]
     pub topology_version: Option<TopologyVersion>,
     /// The field `baseBackoffMS`, as in
     /// [`CommandError::base_backoff`](super::CommandError::base_backoff). For an `insert_many`, the
     /// longest of all batches.
+    #[serde(skip)]
     pub base_backoff: Option<Duration>,
 }
 
@@ -242,22 +254,26 @@ impl fmt::Display for InsertManyError {
 }
 
 /// The error of one write.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WriteError {
     /// The error code of the server, for example 11000 for a duplicate key. 0 if the server sent
     /// none.
     pub code: i32,
     /// The field `codeName`, as in [`IndexedWriteError::code_name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code_name: Option<String>,
     /// The error message of the server, as in [`IndexedWriteError::message`].
+    #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `errInfo`, as in [`IndexedWriteError::details`].
+    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
     pub details: Option<RawDocumentBuf>,
 }
 
 /// The failure of a write other than `insert_many`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum WriteFailure {
     /// The write concern was not satisfied. The write itself succeeded.

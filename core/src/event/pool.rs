@@ -109,9 +109,11 @@ macro_rules! connection {
 }
 
 events! {
-    /// Events of connections and connection pools ([CMAP-113] to [CMAP-123]).
+    /// Events of connections and connection pools.
     ///
     /// The field `connection` is the number of the connection in its pool, from 1.
+    ///
+    /// See [CMAP-113] to [CMAP-123].
     ///
     /// [CMAP-113]: crate::requirements::pool#CMAP-113
     /// [CMAP-123]: crate::requirements::pool#CMAP-123
@@ -256,7 +258,7 @@ fn scope(service: Option<&ObjectId>, interrupt_in_use: bool) -> String {
 }
 
 impl PoolEvent {
-    /// Returns the address of the pool's server, which every event has ([CMAP-113] to [CMAP-123]).
+    /// Returns the address of the pool's server, which every event has.
     ///
     /// ```
     /// use onionskin_core::{address::Address, event::PoolEvent};
@@ -265,6 +267,8 @@ impl PoolEvent {
     /// let event = PoolEvent::Ready { address: address.clone() };
     /// assert_eq!(*event.address(), address);
     /// ```
+    ///
+    /// See [CMAP-113] to [CMAP-123].
     ///
     /// [CMAP-113]: crate::requirements::pool#CMAP-113
     /// [CMAP-123]: crate::requirements::pool#CMAP-123

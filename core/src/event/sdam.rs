@@ -50,7 +50,9 @@ macro_rules! heartbeat {
 }
 
 events! {
-    /// Events of server discovery and monitoring ([EVT-12] to [EVT-20]).
+    /// Events of server discovery and monitoring.
+    ///
+    /// See [EVT-12] to [EVT-20].
     ///
     /// [EVT-12]: crate::requirements::monitoring_events#EVT-12
     /// [EVT-20]: crate::requirements::monitoring_events#EVT-20

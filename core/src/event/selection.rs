@@ -4,7 +4,9 @@ use super::table::{Fields, Millis, Visit, events};
 use crate::{address::Address, description::TopologyDescription, error::Error};
 use std::{sync::Arc, time::Duration};
 
-/// The fields that all events of one server selection have in common ([SEL-62]).
+/// The fields that all events of one server selection have in common.
+///
+/// See [SEL-62].
 ///
 /// [SEL-62]: crate::requirements::server_selection#SEL-62
 #[derive(Clone, Debug)]

@@ -334,8 +334,9 @@ impl Command {
         });
     }
 
-    /// Makes the command run on this pinned connection, without server selection and check-out
-    /// ([LB-33]).
+    /// Makes the command run on this pinned connection, without server selection and check-out.
+    ///
+    /// See [LB-33].
     ///
     /// [LB-33]: crate::requirements::load_balancers#LB-33
     pub fn set_pin(&mut self, pin: &Pin) {
@@ -343,7 +344,9 @@ impl Command {
     }
 
     /// Makes the command run on this pinned connection and release the pin at its end, also after
-    /// an error ([LB-35]).
+    /// an error.
+    ///
+    /// See [LB-35].
     ///
     /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {
@@ -393,8 +396,9 @@ impl Command {
         self.set_session(SessionUse::Explicit(session));
     }
 
-    /// Marks the command as unacknowledged (`w: 0`): no reply follows, and no session is used
-    /// ([MSG-18]).
+    /// Marks the command as unacknowledged (`w: 0`): no reply follows, and no session is used.
+    ///
+    /// See [MSG-18].
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn set_unacknowledged(&mut self) {

@@ -89,7 +89,9 @@ impl Transaction {
     /// Fails if the session is in a transaction.
     pub(crate) fn check_start(&self) -> Result<(), Error> {
         match self.state.is_active() {
-            true => Err(Error::transaction("Transaction already in progress")),
+            true => Err(Error::transaction(
+                "Transaction already in progress; commit or abort it first",
+            )),
             false => Ok(()),
         }
     }
@@ -144,8 +146,8 @@ impl Transaction {
             return Err(Error::argument(message));
         }
         if own.write_concern {
-            let message = "Cannot set write concern after starting a transaction; set it when the \
-                           transaction starts";
+            let message = "Cannot set write concern after starting a transaction; set one that is \
+                           acknowledged when the transaction starts";
             return Err(Error::argument(message));
         }
         if request.kind.is_write() || request.kind == CommandKind::CursorFollowUp {
@@ -404,7 +406,7 @@ impl Transaction {
     }
 }
 
-const NO_TRANSACTION: &str = "No transaction started";
+const NO_TRANSACTION: &str = "No transaction started; call start_transaction first";
 
 fn torn_error() -> Error {
     Error::transaction(

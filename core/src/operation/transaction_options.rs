@@ -38,7 +38,7 @@ options! { ($)
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server of reads is selected. Reads fail unless it is the primary. Default:
         /// that of the session, then that of the client.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the write concern of `commitTransaction` and `abortTransaction`, which cannot be
         /// `w: 0`. Default: that of the session, then that of the client.
         write_concern: WriteConcern => Kept "writeConcern",

@@ -1,7 +1,7 @@
 //! Small option types: monitoring, compressors and the Stable API.
 
 use super::parsed;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How a client checks its servers. The two values are the two kinds of client in the
@@ -20,7 +20,7 @@ pub enum Monitoring {
 }
 
 /// How monitors learn of changes of their servers (`serverMonitoringMode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ServerMonitoringMode {
     /// Polls in function-as-a-service environments, and streams elsewhere.
     #[default]
@@ -159,7 +159,7 @@ impl Compressor {
 parsed!(Compressor);
 
 /// A version of the Stable API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ServerApiVersion {
     /// Version `1`.
@@ -215,7 +215,7 @@ impl fmt::Display for ServerApiVersion {
 /// let options = ClientOptions::builder().server_api(api).build();
 /// assert_eq!(options.server_api, Some(api));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerApi {
@@ -223,10 +223,13 @@ pub struct ServerApi {
     #[serde(rename = "apiVersion")]
     pub version: ServerApiVersion,
     /// True if the server must refuse commands outside this version (`apiStrict`).
-    #[serde(rename = "apiStrict")]
+    #[serde(rename = "apiStrict", skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
     /// True if the server must refuse deprecated commands (`apiDeprecationErrors`).
-    #[serde(rename = "apiDeprecationErrors")]
+    #[serde(
+        rename = "apiDeprecationErrors",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub deprecation_errors: Option<bool>,
 }
 

@@ -117,6 +117,12 @@ impl From<CollationStrength> for u32 {
     }
 }
 
+impl std::fmt::Display for CollationStrength {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", u32::from(*self))
+    }
+}
+
 /// Fails for numbers other than 1 to 5.
 impl TryFrom<u32> for CollationStrength {
     type Error = Error;

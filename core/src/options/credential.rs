@@ -1,7 +1,7 @@
 //! The credential of a client, and the authentication mechanisms.
 
 use super::{CredentialProvider, OidcCallback, OidcFlow, Secret, fields, parsed};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
 /// The hosts to which a client with a human OIDC flow may connect by default. The credential can
@@ -24,7 +24,7 @@ pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
 ///
 /// [AUTH-44]: crate::requirements::authentication#AUTH-44
 /// [AUTH-50]: crate::requirements::authentication#AUTH-50
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AuthMechanism {
     /// `SCRAM-SHA-1`: user name and password.

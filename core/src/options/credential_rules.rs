@@ -297,7 +297,7 @@ impl Credential {
 
     /// Checks that a source of tokens is given: an environment or a callback (AUTH-104). A program
     /// can set the callback after a connection string has been parsed.
-    pub(crate) fn check_token_source(&self) -> Result<(), Error> {
+    fn check_token_source(&self) -> Result<(), Error> {
         let has_one = self.oidc_callback.is_set() || self.property("ENVIRONMENT").is_some();
         match self.mechanism {
             Some(AuthMechanism::MongoDbOidc) if !has_one => Err(Error::invalid_option(

@@ -23,7 +23,7 @@ pub const SEPARATOR: char = '|';
 ///
 /// [HELLO-43]: crate::requirements::handshake#HELLO-43
 /// [HELLO-46]: crate::requirements::handshake#HELLO-46
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverInfo {
     /// The name of the library. Must not be empty.

@@ -67,6 +67,15 @@ impl fmt::Debug for SelectionCriteria {
     }
 }
 
+impl fmt::Display for SelectionCriteria {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadPreference(preference) => write!(f, "read preference {preference}"),
+            Self::Predicate(_) => f.write_str("a function"),
+        }
+    }
+}
+
 /// Two functions are equal only if one is a clone of the other.
 impl PartialEq for SelectionCriteria {
     fn eq(&self, other: &Self) -> bool {

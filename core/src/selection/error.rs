@@ -2,7 +2,7 @@
 
 use super::Criteria;
 use crate::{
-    description::{ServerDescription, TopologyDescription},
+    description::{ServerDescription, ServerType, TopologyDescription},
     error::{Error, ErrorKind, cause_text},
 };
 use std::{fmt::Write, sync::Arc};
@@ -29,7 +29,9 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
                 "no server is known: no host of the connection string belongs to replica set \
                  \"{name}\"; check the hosts and replicaSet"
             ),
-            None => "no server is known; check the hosts of the connection string".to_owned(),
+            None => "no server is left; the hosts of the connection string must be one standalone \
+                     server, or belong to one replica set or to one sharded cluster"
+                .to_owned(),
         }
     } else if servers().any(|s| s.server_type.is_available()) {
         let all = listed(description, |s| {
@@ -39,7 +41,11 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
                 None => name.to_owned(),
             })
         });
-        format!("No servers are suitable for {criteria}; the topology is {kind}: {all}")
+        let advice = match servers().all(|s| s.server_type == ServerType::RsGhost) {
+            true => "; the replica set is not initiated yet: run rs.initiate()",
+            false => "",
+        };
+        format!("No servers are suitable for {criteria}; the topology is {kind}: {all}{advice}")
     } else {
         let mut errors = servers().filter_map(|s| s.error.as_ref());
         match errors.next() {

@@ -71,7 +71,8 @@ fn shortened(error: &rustls::Error) -> String {
         // `rustls` formats this variant with `Debug`, which is hard to read.
         rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.0.to_string(),
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "invalid peer certificate: no trusted authority has issued it (UnknownIssuer)"
+            "invalid peer certificate: no trusted authority has issued it (UnknownIssuer); \
+             tlsCAFile names the authority"
                 .to_owned()
         }
         // The session itself has the message about a stapled response.

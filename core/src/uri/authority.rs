@@ -32,6 +32,9 @@ pub(super) fn userinfo(text: &str) -> Result<UserInfo> {
     if password.is_some_and(|p| p.contains(':')) {
         return refuse("a colon inside must be written %3A");
     }
+    if text.contains('<') && text.contains('>') {
+        return refuse("replace the placeholder in angle brackets");
+    }
     if !text.chars().all(is_userinfo) {
         return refuse("a character is not allowed there as it is");
     }
@@ -50,6 +53,9 @@ fn is_userinfo(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:".contains(c)
 }
 
+/// What to do if the text of a host is not that of a host.
+const ENCODE: &str = "if this is part of a user name or password, encode its special characters";
+
 /// Parses the hosts, separated by commas (CS-8 to CS-14). Error messages give the position of a
 /// host but not its text. If an `@`, `/` or `?` in a password is not encoded, the text of a host
 /// may be part of the password.
@@ -63,11 +69,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
         .enumerate()
         .map(|(index, host)| {
             address(host).map_err(|reason| {
-                let message = format!(
-                    "host {}: {reason}; if this is part of a user name or password, encode its \
-                     special characters",
-                    index + 1
-                );
+                let message = format!("host {}: {reason}; {ENCODE}", index + 1);
                 invalid(UriPart::Host, message)
             })
         })
@@ -128,7 +130,12 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
             _ => "mongodb+srv takes a host name",
         }
     };
-    Err(invalid(UriPart::Host, reason))
+    // The text may be part of a password, as that of other hosts.
+    let message = match text.is_empty() {
+        true => reason.to_owned(),
+        false => format!("{reason}; {ENCODE}"),
+    };
+    Err(invalid(UriPart::Host, message))
 }
 
 /// Decodes the database name; `None` if there is none (CS-16). The rule of the option checks

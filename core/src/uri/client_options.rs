@@ -1,6 +1,6 @@
 //! Conversions of connection strings to the options of a client.
 
-use super::{ConnectionString, Result, draft::Tokens};
+use super::{ConnectionString, Result, parse_for};
 use crate::{
     error::Error,
     options::{ClientOptions, Monitoring},
@@ -11,16 +11,13 @@ use std::{
 };
 
 impl ClientOptions {
-    /// Parses a connection string. The result is awaited, or taken with
+    /// Parses a text, or takes a [`ConnectionString`]. The result is awaited, or taken with
     /// [`run`](ParseConnectionString::run) in code that is not asynchronous.
     ///
     /// The options keep the warnings about the string ([`warnings`](Self::warnings)), and a client
     /// that is created with them logs the warnings. DNS is not queried: the options of a
     /// `mongodb+srv` string have no hosts, and the client looks them up. So awaiting takes no time.
-    /// Fails as [`uri::parse`](super::parse) does. Only a source of tokens may be missing with
-    /// `authMechanism=MONGODB-OIDC`: the program can set [`Credential::oidc_callback`].
-    ///
-    /// [`Credential::oidc_callback`]: crate::options::Credential::oidc_callback
+    /// Fails as [`uri::parse`](super::parse) does.
     ///
     /// ```
     /// use onionskin_core::options::ClientOptions;
@@ -36,8 +33,14 @@ impl ClientOptions {
     /// assert_eq!(warning, "option \"tsl\" is not known and was ignored; did you mean tls?");
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    pub fn parse(text: impl AsRef<str>) -> ParseConnectionString {
-        ParseConnectionString(Self::parse_for(text.as_ref(), Monitoring::Background))
+    pub fn parse<S>(string: S) -> ParseConnectionString
+    where
+        S: TryInto<ConnectionString>,
+        S::Error: Into<Error>,
+    {
+        let parsed = string.try_into().map_err(Into::into);
+        let parsed = parsed.and_then(|string| string.into_options(Monitoring::Background));
+        ParseConnectionString(parsed.map(super::ParsedUri::into_options))
     }
 
     /// Parses a connection string as [`parse`](Self::parse) does, for a client with this kind of
@@ -53,8 +56,7 @@ impl ClientOptions {
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
     pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<Self> {
-        let parsed = ConnectionString::read(text)?.into_options(monitoring, Tokens::Later)?;
-        Ok(parsed.into_options())
+        parse_for(text, monitoring).map(super::ParsedUri::into_options)
     }
 }
 

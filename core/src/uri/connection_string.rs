@@ -1,9 +1,7 @@
 //! A connection string as data: its parts can be read and changed, and printed again.
 
 use super::{
-    ParsedUri, Result, authority,
-    draft::{self, Tokens},
-    invalid,
+    ParsedUri, Result, authority, draft, invalid,
     options::OptionsParser,
     pairs::{Pair, pairs},
     print, split,
@@ -112,8 +110,8 @@ impl ConnectionString {
     /// assert!(ConnectionString::parse("localhost:27017").is_err());
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Self> {
-        let string = Self::read(text)?;
+    pub fn parse(text: impl AsRef<str>) -> Result<Self> {
+        let string = Self::read(text.as_ref())?;
         string.parse_options(Monitoring::Background)?;
         Ok(string)
     }
@@ -332,13 +330,13 @@ impl ConnectionString {
             self.userinfo.clone(),
             self.database.clone(),
         );
-        interpret(parts, &self.options, monitoring, Tokens::Named)
+        interpret(parts, &self.options, monitoring)
     }
 
     /// Interprets the options as [`parse_options`](Self::parse_options) does.
-    pub(super) fn into_options(self, monitoring: Monitoring, tokens: Tokens) -> Result<ParsedUri> {
+    pub(super) fn into_options(self, monitoring: Monitoring) -> Result<ParsedUri> {
         let parts = (self.hosts, self.userinfo, self.database);
-        interpret(parts, &self.options, monitoring, tokens)
+        interpret(parts, &self.options, monitoring)
     }
 
     /// Sets or removes an option, without checks.
@@ -371,7 +369,6 @@ fn interpret(
     (hosts, userinfo, database): (Hosts, Option<authority::UserInfo>, Option<String>),
     options: &[Pair],
     monitoring: Monitoring,
-    tokens: Tokens,
 ) -> Result<ParsedUri> {
     let mut base = ClientOptions::default();
     base.monitoring = monitoring;
@@ -387,7 +384,6 @@ fn interpret(
         }
     }
     let mut parser = OptionsParser::new(base);
-    parser.draft.tokens = tokens;
     parser.parse(options, is_srv)?;
     if userinfo.is_none() {
         parser.warn_of_unused_credential();
@@ -413,6 +409,24 @@ impl TryFrom<&str> for ConnectionString {
 
     /// Parses a connection string; see [`parse`](Self::parse).
     fn try_from(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&String> for ConnectionString {
+    type Error = Error;
+
+    /// Parses a connection string; see [`parse`](Self::parse).
+    fn try_from(text: &String) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for ConnectionString {
+    type Error = Error;
+
+    /// Parses a connection string; see [`parse`](Self::parse).
+    fn try_from(text: String) -> Result<Self> {
         Self::parse(text)
     }
 }

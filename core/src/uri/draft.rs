@@ -11,15 +11,6 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// Where the source of OpenID Connect tokens is named.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tokens {
-    /// In the connection string.
-    Named,
-    /// In the connection string, or later by the program.
-    Later,
-}
-
 /// The options that were parsed so far. Values that form one option together are kept apart until
 /// all of them are known.
 pub(super) struct Draft {
@@ -31,7 +22,6 @@ pub(super) struct Draft {
     properties: BTreeMap<String, Secret>,
     /// True if `authMechanismProperties` was ignored. Parsing then does not check the properties.
     pub(super) properties_dropped: bool,
-    pub(super) tokens: Tokens,
     pub(super) read_mode: Option<ReadMode>,
     pub(super) tag_sets: Vec<Tags>,
     max_staleness: Option<Duration>,
@@ -83,7 +73,6 @@ impl Draft {
             auth_source: None,
             properties: BTreeMap::new(),
             properties_dropped: false,
-            tokens: Tokens::Named,
             read_mode: None,
             tag_sets: Vec::new(),
             max_staleness: None,
@@ -252,9 +241,6 @@ impl Draft {
         credential
             .check_from_uri(self.properties_dropped)
             .map_err(in_uri)?;
-        if self.tokens == Tokens::Named && !self.properties_dropped {
-            credential.check_token_source().map_err(in_uri)?;
-        }
         self.options.credential = Some(credential);
         Ok(())
     }

@@ -57,7 +57,6 @@ use crate::{
     error::{Argument, Error, ErrorKind, UriPart},
     options::{ClientOptions, Monitoring},
 };
-use draft::Tokens;
 use std::collections::BTreeMap;
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -129,7 +128,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 ///
 /// [SEL-6]: crate::requirements::server_selection#SEL-6
 pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
-    ConnectionString::read(text)?.into_options(monitoring, Tokens::Named)
+    ConnectionString::read(text)?.into_options(monitoring)
 }
 
 fn invalid(part: UriPart, message: impl Into<String>) -> Error {

@@ -28,10 +28,14 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
         (true, rest)
     } else {
         // Only these two schemes exist, and the empty string is an error too (CS-1).
-        return Err(invalid(
-            UriPart::Scheme,
-            "it must begin with mongodb:// or mongodb+srv://",
-        ));
+        let defect = match text.chars().next() {
+            None => "it is empty; it",
+            Some('"' | '\'') => "it begins with a quotation mark; it",
+            Some(first) if first.is_whitespace() => "it begins with white space; it",
+            Some(_) => "it",
+        };
+        let message = format!("{defect} must begin with mongodb:// or mongodb+srv://");
+        return Err(invalid(UriPart::Scheme, message));
     };
     let cut = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(cut);

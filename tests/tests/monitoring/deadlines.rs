@@ -160,7 +160,7 @@ fn reading_a_download_can_time_out() {
         drop(stored);
         let watched = scene.client("timeoutMS=150");
         let files = bucket(&watched, 4);
-        let mut download = files.open_download_stream(id).await.expect("open");
+        let mut download = files.open_download_stream(id.into()).await.expect("open");
         block(&scene, once(), "find", BLOCK).await;
         let mut byte = [0];
         let error = download

@@ -181,7 +181,11 @@ fn a_large_file_is_sent_and_fetched_in_batches() {
         let watched = scene.client("");
         let files = bucket(&watched, 255 * 1024);
         let bytes = pattern(40_000_000);
-        let mut upload = files.open_upload_stream("large").id(7).await.expect("open");
+        let mut upload = files
+            .open_upload_stream("large")
+            .id(Bson::Int32(7))
+            .await
+            .expect("open");
         for piece in bytes.chunks(1_000_003) {
             upload.write_all(piece).await.expect("taken");
         }
@@ -192,13 +196,19 @@ fn a_large_file_is_sent_and_fetched_in_batches() {
         let inserts = |name: &str| sent(&watched).iter().filter(|c| *c == name).count();
         assert_eq!(inserts("insert fs.chunks"), 3);
 
-        let mut download = files.open_download_stream(7).await.expect("found");
+        let mut download = files
+            .open_download_stream(Bson::Int32(7))
+            .await
+            .expect("found");
         assert_eq!(download.file().length, bytes.len() as u64);
         let mut read = Vec::new();
         download.read_to_end(&mut read).await.expect("read");
         assert!(read == bytes, "{} bytes", read.len());
         // A download that is dropped early closes its cursor.
-        let mut download = files.open_download_stream(7).await.expect("found");
+        let mut download = files
+            .open_download_stream(Bson::Int32(7))
+            .await
+            .expect("found");
         let read = download.read(&mut [0; 10]).await.expect("it is read");
         assert!(read > 0);
         drop(download);
@@ -277,12 +287,12 @@ fn hostile_documents_are_errors() {
             doc! { "uploadDate": "today" },
         ] {
             let bytes = pattern(10);
-            let upload = files.upload_from_stream("f", &bytes[..]).id(1);
+            let upload = files.upload_from_stream("f", &bytes[..]).id(Bson::Int32(1));
             upload.await.expect("stored");
             replace(&watched, 1, doc! { "$set": change.clone() }).await;
-            let result = files.download_to_stream(1, Vec::new()).await;
+            let result = files.download_to_stream(Bson::Int32(1), Vec::new()).await;
             assert!(result.is_err(), "{change}");
-            files.delete(1).await.expect("deleted");
+            files.delete(Bson::Int32(1)).await.expect("deleted");
         }
         for (n, change) in [
             (2, doc! { "n": 3 }),
@@ -290,14 +300,14 @@ fn hostile_documents_are_errors() {
             (0, doc! { "data": 1 }),
         ] {
             let bytes = pattern(10);
-            let upload = files.upload_from_stream("f", &bytes[..]).id(1);
+            let upload = files.upload_from_stream("f", &bytes[..]).id(Bson::Int32(1));
             upload.await.expect("stored");
             let changed = chunks
                 .update_one(doc! { "n": n }, doc! { "$set": change })
                 .await;
             assert_eq!(changed.expect("changed").matched_count, 1);
             let error = files
-                .download_to_stream(1, Vec::new())
+                .download_to_stream(Bson::Int32(1), Vec::new())
                 .await
                 .expect_err("it fails");
             let kind = gridfs_kind(error);
@@ -310,17 +320,20 @@ fn hostile_documents_are_errors() {
                 ),
                 "{kind:?}"
             );
-            files.delete(1).await.expect("deleted");
+            files.delete(Bson::Int32(1)).await.expect("deleted");
         }
         // A chunk beyond the end is noticed behind the last byte.
         files
             .upload_from_stream("f", &pattern(8)[..])
-            .id(1)
+            .id(Bson::Int32(1))
             .await
             .expect("stored");
         let extra = doc! { "files_id": 1, "n": 2, "data": "x".repeat(1_000_000) };
         chunks.insert_one(extra).await.expect("stored");
-        let mut download = files.open_download_stream(1).await.expect("found");
+        let mut download = files
+            .open_download_stream(Bson::Int32(1))
+            .await
+            .expect("found");
         let mut bytes = [0; 8];
         download.read_exact(&mut bytes).await.expect("all bytes");
         let error = download.read(&mut bytes).await.expect_err("one too many");
@@ -378,7 +391,7 @@ fn the_time_limit_of_a_stream_also_counts_while_nothing_is_written() {
         let files = bucket(&watched, 4);
         files
             .upload_from_stream("f", &pattern(9)[..])
-            .id(1)
+            .id(Bson::Int32(1))
             .await
             .expect("stored");
         let limit = Duration::from_secs(1);
@@ -388,7 +401,10 @@ fn the_time_limit_of_a_stream_also_counts_while_nothing_is_written() {
             .await
             .expect("open");
         upload.write_all(&pattern(9)).await.expect("taken");
-        let open = files.open_download_stream(1).timeout(limit).await;
+        let open = files
+            .open_download_stream(Bson::Int32(1))
+            .timeout(limit)
+            .await;
         let mut download = open.expect("found");
         scene.pause(1_500).await;
         let error = upload.close().await.expect_err("too late");

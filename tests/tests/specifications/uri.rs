@@ -99,7 +99,12 @@ fn run(case: &Value, monitoring: Monitoring) -> Outcome {
             return same("error of the connection string", &true, &kind);
         }
         (Err(error), _) => return Err(format!("refused: {error}")),
-        (Ok(_), Some(false)) => return Err("accepted".to_owned()),
+        // A program can set a callback after parsing, so its absence is found later.
+        (Ok(parsed), Some(false)) => {
+            let refused = parsed.options.validate().map_err(|error| *error.kind);
+            let is_refused = matches!(refused, Err(ErrorKind::InvalidArgument { .. }));
+            return same("error of the options", &true, &is_refused);
+        }
         (Ok(parsed), _) => parsed,
     };
     if let Some(expected) = case["warning"].as_bool() {

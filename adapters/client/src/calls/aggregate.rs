@@ -37,7 +37,7 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 ///     .collation(Collation::builder().locale("de").build())
 ///     .allow_disk_use(true)
 ///     .batch_size(500)
-///     .selection_criteria(ReadPreference::secondary_preferred(None))
+///     .selection_criteria(ReadPreference::secondary_preferred(None).into())
 ///     .read_concern(ReadConcern::majority())
 ///     .timeout(Duration::from_secs(5))
 ///     .timeout_mode(TimeoutMode::Iteration)

@@ -49,7 +49,7 @@ collection_call! {
     /// // Any member may serve this read, and shards may be missing.
     /// let somebody = people
     ///     .find_one(doc! {})
-    ///     .selection_criteria(ReadPreference::nearest(None))
+    ///     .selection_criteria(ReadPreference::nearest(None).into())
     ///     .read_concern(ReadConcern::local())
     ///     .allow_partial_results(true)
     ///     .timeout(Duration::from_millis(200))

@@ -110,6 +110,13 @@ macro_rules! setters {
             self
         }
     };
+    (@one [$($doc:literal)*] $field:ident: $type:ty, option) => {
+        $(#[doc = $doc])*
+        pub fn $field(mut self, value: impl Into<Option<$type>>) -> Self {
+            self.options.get_or_insert_default().$field = value.into();
+            self
+        }
+    };
     (@one [$($doc:literal)*] $field:ident: $type:ty, list) => {
         $(#[doc = $doc])*
         pub fn $field(
@@ -188,7 +195,7 @@ macro_rules! read_preference {
             /// # }
             /// ```
             pub fn read_preference(self, preference: ReadPreference) -> Self {
-                self.selection_criteria(preference)
+                self.selection_criteria(preference.into())
             }
         }
     };

@@ -32,7 +32,7 @@ collection_call! {
     ///     .await?;
     /// let all = people
     ///     .count_documents(doc! {})
-    ///     .selection_criteria(ReadPreference::secondary_preferred(None))
+    ///     .selection_criteria(ReadPreference::secondary_preferred(None).into())
     ///     .read_concern(ReadConcern::majority())
     ///     .raw_data(false)
     ///     .timeout(Duration::from_secs(10))
@@ -75,7 +75,7 @@ collection_call! {
     /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
     /// let about = people
     ///     .estimated_document_count()
-    ///     .selection_criteria(ReadPreference::nearest(None))
+    ///     .selection_criteria(ReadPreference::nearest(None).into())
     ///     .read_concern(ReadConcern::local())
     ///     .comment("dashboard")
     ///     .max_time(Duration::from_secs(1))
@@ -131,7 +131,7 @@ collection_call! {
     ///     .await?;
     /// let countries = people
     ///     .distinct("country", doc! {})
-    ///     .selection_criteria(ReadPreference::secondary_preferred(None))
+    ///     .selection_criteria(ReadPreference::secondary_preferred(None).into())
     ///     .read_concern(ReadConcern::majority())
     ///     .raw_data(false)
     ///     .timeout(Duration::from_secs(5))

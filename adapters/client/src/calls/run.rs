@@ -25,7 +25,7 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
 /// let statistics = database
 ///     .run_command(doc! { "dbStats": 1 })
-///     .selection_criteria(ReadPreference::nearest(None))
+///     .selection_criteria(ReadPreference::nearest(None).into())
 ///     .timeout(Duration::from_secs(5))
 ///     .await?;
 /// # Ok(())
@@ -135,7 +135,7 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     /// # }
     /// ```
     pub fn read_preference(self, preference: ReadPreference) -> Self {
-        self.selection_criteria(preference)
+        self.selection_criteria(preference.into())
     }
 
     fn prepare(&self) -> Result<Command, Error> {
@@ -196,7 +196,7 @@ fn prepare<R: Runtime>(
 ///     .max_time(Duration::from_secs(1))
 ///     .batch_size(100)
 ///     .comment("log viewer")
-///     .selection_criteria(ReadPreference::secondary_preferred(None))
+///     .selection_criteria(ReadPreference::secondary_preferred(None).into())
 ///     .await?;
 /// let collections = database
 ///     .run_cursor_command(doc! { "listCollections": 1 })

@@ -49,7 +49,7 @@ use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 ///     let changes = people
 ///         .watch()
 ///         .resume_after(token.clone())
-///         .selection_criteria(ReadPreference::secondary_preferred(None))
+///         .selection_criteria(ReadPreference::secondary_preferred(None).into())
 ///         .read_concern(ReadConcern::majority())
 ///         .await?;
 ///     // The collection was dropped, and is created again.

@@ -246,8 +246,8 @@ impl<R: Runtime> GridFsBucket<R> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn open_download_stream(&self, id: impl Into<Bson>) -> OpenDownloadStream<'_, R> {
-        OpenDownloadStream::new(self, id.into())
+    pub fn open_download_stream(&self, id: Bson) -> OpenDownloadStream<'_, R> {
+        OpenDownloadStream::new(self, id)
     }
 
     /// Opens a stream from which the bytes of a file with this name are read: the newest one, or
@@ -286,11 +286,7 @@ impl<R: Runtime> GridFsBucket<R> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn download_to_stream<D>(
-        &self,
-        id: impl Into<Bson>,
-        destination: D,
-    ) -> DownloadToStream<'_, R, D> {
+    pub fn download_to_stream<D>(&self, id: Bson, destination: D) -> DownloadToStream<'_, R, D> {
         let open = self.open_download_stream(id);
         DownloadToStream::new(&self.client, open, destination)
     }
@@ -328,8 +324,8 @@ impl<R: Runtime> GridFsBucket<R> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn delete(&self, id: impl Into<Bson>) -> GridFsDelete<'_, R> {
-        GridFsDelete::new(self, GridFsFileIdentifier::Id(id.into()))
+    pub fn delete(&self, id: Bson) -> GridFsDelete<'_, R> {
+        GridFsDelete::new(self, GridFsFileIdentifier::Id(id))
     }
 
     /// Deletes all files with this name, and their chunks.
@@ -358,12 +354,8 @@ impl<R: Runtime> GridFsBucket<R> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn rename(
-        &self,
-        id: impl Into<Bson>,
-        new_filename: impl Into<String>,
-    ) -> GridFsRename<'_, R> {
-        let target = GridFsFileIdentifier::Id(id.into());
+    pub fn rename(&self, id: Bson, new_filename: impl Into<String>) -> GridFsRename<'_, R> {
+        let target = GridFsFileIdentifier::Id(id);
         GridFsRename::new(self, target, new_filename.into())
     }
 

@@ -87,13 +87,13 @@ impl<R: Runtime> OpenUploadStream<'_, R> {
     /// ```no_run
     /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
     /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
-    /// let upload = bucket.open_upload_stream("notes.txt").id("notes of Ada").await?;
+    /// let upload = bucket.open_upload_stream("notes.txt").id("notes of Ada".into()).await?;
     /// assert_eq!(upload.id().as_str(), Some("notes of Ada"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn id(mut self, id: impl Into<Bson>) -> Self {
-        self.id = Some(id.into());
+    pub fn id(mut self, id: Bson) -> Self {
+        self.id = Some(id);
         self
     }
 }

@@ -40,12 +40,12 @@ impl<'a, R: Runtime, S> UploadFromStream<'a, R, S> {
     /// # use onionskin::{Error, Runtime, gridfs::GridFsBucket};
     /// # async fn example<R: Runtime>(bucket: GridFsBucket<R>) -> Result<(), Error> {
     /// let source = &b"one line\n"[..];
-    /// let id = bucket.upload_from_stream("notes.txt", source).id("notes of Ada").await?;
+    /// let id = bucket.upload_from_stream("notes.txt", source).id("notes of Ada".into()).await?;
     /// assert_eq!(id.as_str(), Some("notes of Ada"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn id(mut self, id: impl Into<Bson>) -> Self {
+    pub fn id(mut self, id: Bson) -> Self {
         self.open = self.open.id(id);
         self
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 const ROUTERS: &str = "mongodb://a,b/";
+const NONE: &str = "No transaction started; call start_transaction first";
 
 /// A client and its session with a transaction.
 pub(super) struct Play {
@@ -144,7 +145,10 @@ fn calls_that_do_not_fit_the_state_of_the_transaction_are_refused_and_change_not
     };
     let mut play = Play::of(&none());
     let again = play.start(&none()).expect_err("it is refused").to_string();
-    assert_eq!(again, "Transaction already in progress");
+    assert_eq!(
+        again,
+        "Transaction already in progress; commit or abort it first"
+    );
     assert_eq!(play.state(), TransactionState::Starting);
     assert!(
         play.abort().expect("it is permitted").is_none(),
@@ -165,8 +169,8 @@ fn calls_that_do_not_fit_the_state_of_the_transaction_are_refused_and_change_not
     let after_commit = "Cannot call abortTransaction after calling commitTransaction";
     assert_eq!(text(play.abort()), after_commit);
     play.run(insert());
-    assert_eq!(text(play.commit()), "No transaction started");
-    assert_eq!(text(play.abort()), "No transaction started");
+    assert_eq!(text(play.commit()), NONE);
+    assert_eq!(text(play.abort()), NONE);
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn settings_that_a_transaction_does_not_allow_are_refused_before_anything_is_sen
         ),
         (
             |command| command.0.request.own.write_concern = true,
-            "Cannot set write concern after starting a transaction; set it when the transaction \
+            "Cannot set write concern after starting a transaction; set one that is acknowledged when the transaction \
              starts",
         ),
         (

@@ -133,7 +133,7 @@ event! {
 }
 
 /// The events of connections and connection pools.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CmapEvent {
     /// A pool was created.

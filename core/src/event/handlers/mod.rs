@@ -23,16 +23,22 @@ fn connection_id(id: u64) -> u32 {
     u32::try_from(id).unwrap_or(u32::MAX)
 }
 
-/// Defines the struct of an event.
+/// Defines the struct of an event. Before the name of a struct that cannot be compared stands
+/// `incomparable`.
 macro_rules! event {
     (
         $(#[$doc:meta])*
-        $Event:ident { $( $(#[$field_doc:meta])* $field:ident: $Type:ty, )* }
+        incomparable $Event:ident { $( $(#[$field_doc:meta])* $field:ident: $Type:ty, )* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub struct $Event { $( $(#[$field_doc])* pub $field: $Type, )* }
+    };
+    ($(#[$doc:meta])* $Event:ident $fields:tt) => {
+        $crate::event::handlers::event! {
+            $(#[$doc])* #[derive(PartialEq)] incomparable $Event $fields
+        }
     };
 }
 

@@ -24,7 +24,7 @@ event! {
 event! {
     /// The topology description changed. In the first such event, `previous_description` has the
     /// type `Unknown` and no servers. In the last such event, `new_description` has.
-    TopologyDescriptionChangedEvent {
+    incomparable TopologyDescriptionChangedEvent {
         /// The id of the topology.
         topology_id: ObjectId,
         /// The topology description before the change.
@@ -54,7 +54,7 @@ event! {
 
 event! {
     /// A server description changed. A new round trip time, for example, is no change.
-    ServerDescriptionChangedEvent {
+    incomparable ServerDescriptionChangedEvent {
         /// The address of the server.
         address: ServerAddress,
         /// The id of the topology.

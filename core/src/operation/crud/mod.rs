@@ -136,7 +136,7 @@ impl std::fmt::Display for SharedNamespace {
 pub fn check_database_name(name: &str) -> Result<(), Error> {
     check_name("database", name)?;
     if name.contains('.') {
-        let message = format!("the name of a database contains no dots: {name:?}");
+        let message = format!("the name of a database must not contain a dot: {name:?}");
         return Err(Error::argument(message));
     }
     Ok(())

@@ -20,7 +20,6 @@ use std::{fmt, str::FromStr};
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub struct Namespace {
     /// The name of the database.
     pub db: String,

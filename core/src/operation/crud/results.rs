@@ -10,7 +10,7 @@ use bson::{Binary, Bson, Document, RawBsonRef, RawDocument};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The result of `create_index`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateIndexResult {
@@ -19,7 +19,7 @@ pub struct CreateIndexResult {
 }
 
 /// The result of `create_indexes`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateIndexesResult {

@@ -220,7 +220,7 @@ fn begin_statements(name: &'static str, namespace: &SharedNamespace, multi: bool
 
 /// The message for a replacement that begins with an operator.
 pub(super) const REPLACEMENT_WITH_OPERATORS: &str =
-    "a replacement has no operators such as $set; methods for updates take them";
+    "a replacement must not have operators such as $set; use a method for updates";
 
 /// Fails if a replacement begins with an update operator.
 pub(crate) fn check_replacement(replacement: &RawDocument) -> Result<(), Error> {

@@ -33,7 +33,7 @@ options! { ($)
         /// The read concern.
         read_concern: ReadConcern => Kept "readConcern",
         /// How servers are selected for reads.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// The time limit of each call, and of the whole life of each stream. Zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
         /// The write concern.

@@ -5,7 +5,7 @@ use crate::{
     error::{Argument, ErrorKind, UriPart},
     options::{
         Credential, Cryptography, DriverInfo, Monitoring, OidcFlow, SystemRoots, TLS_CONFLICTS,
-        TlsOptions, WriteConcern,
+        TlsOptions, Warning, WriteConcern,
     },
 };
 
@@ -93,9 +93,20 @@ impl ClientOptions {
         let Some(warning) = warnings.find(|warning| warning.is_of_ignored_part()) else {
             return Ok(());
         };
+        // Nothing is ignored here, because the client is not created.
+        let defect = match warning {
+            Warning::Unknown { key, nearest } => {
+                let nearest = nearest
+                    .as_ref()
+                    .map(|name| format!(" (did you mean {name}?)"));
+                format!("option {key:?} is not known{}", nearest.unwrap_or_default())
+            }
+            Warning::Ignored { option, reason } => format!("option {option}: {reason}"),
+            other => other.to_string(),
+        };
         Err(Error::new(ErrorKind::InvalidArgument {
             argument: Argument::Uri(UriPart::Options),
-            message: format!("{warning}; correct or remove it, because the options are strict"),
+            message: format!("{defect}; correct or remove it, because the options are strict"),
         }))
     }
 

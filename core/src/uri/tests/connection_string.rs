@@ -105,7 +105,7 @@ fn display_and_debug_show_no_secret() {
     );
     assert_eq!(s.to_secret().expose().matches("pencil").count(), 6);
     // A redacted password is no valid one.
-    assert!(ConnectionString::parse(&string("mongodb://u:p@a").to_string()).is_err());
+    assert!(ConnectionString::parse(string("mongodb://u:p@a").to_string()).is_err());
 }
 
 #[test]

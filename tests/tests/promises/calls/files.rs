@@ -1,7 +1,7 @@
 //! The options of the calls of a GridFS bucket.
 
 use super::{ANY, Calls, MINUTE, is, sends};
-use bson::doc;
+use bson::{Bson, doc};
 use futures_util::AsyncWriteExt;
 use onionskin::{
     Error, Runtime,
@@ -35,7 +35,7 @@ pub(super) async fn calls<R: Runtime>(calls: &mut Calls<R>) {
         sort(doc! { "length": -1 }) => "sort.length" = is(-1);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
-    sends!(calls, "find", OpenDownloadStream: bucket.open_download_stream(1), {
+    sends!(calls, "find", OpenDownloadStream: bucket.open_download_stream(Bson::Int32(1)), {
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     let by_name = || bucket.open_download_stream_by_name("a");
@@ -44,10 +44,10 @@ pub(super) async fn calls<R: Runtime>(calls: &mut Calls<R>) {
         revision(0) => "sort.uploadDate" = is(1);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
-    sends!(calls, "update", GridFsRename: bucket.rename(1, "b"), {
+    sends!(calls, "update", GridFsRename: bucket.rename(Bson::Int32(1), "b"), {
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
-    sends!(calls, "delete", GridFsDelete: bucket.delete(1), {
+    sends!(calls, "delete", GridFsDelete: bucket.delete(Bson::Int32(1)), {
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(calls, "drop", GridFsDrop: bucket.drop(), {
@@ -57,7 +57,7 @@ pub(super) async fn calls<R: Runtime>(calls: &mut Calls<R>) {
 
 /// Stores the file 1.
 async fn store<R: Runtime>(bucket: &GridFsBucket<R>) {
-    let upload = bucket.open_upload_stream("a").id(1);
+    let upload = bucket.open_upload_stream("a").id(Bson::Int32(1));
     finished(upload).await.expect("stored");
 }
 

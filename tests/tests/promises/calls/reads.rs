@@ -25,7 +25,7 @@ pub(super) async fn finds<R: Runtime>(calls: &mut Calls<R>) {
         projection(doc! { "a": 1 }) => "projection.a" = is(1);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
         return_key(true) => "returnKey" = is(true);
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         show_record_id(true) => "showRecordId" = is(true);
         skip(2) => "skip" = is(2_i64);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
@@ -52,7 +52,7 @@ pub(super) async fn finds<R: Runtime>(calls: &mut Calls<R>) {
         projection(doc! { "a": 1 }) => "projection.a" = is(1);
         read_concern(ReadConcern::majority()) => "readConcern.level" = is("majority");
         return_key(true) => "returnKey" = is(true);
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         show_record_id(true) => "showRecordId" = is(true);
         skip(2) => "skip" = is(2_i64);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
@@ -81,7 +81,7 @@ pub(super) async fn other_reads<R: Runtime>(calls: &mut Calls<R>) {
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
@@ -95,7 +95,7 @@ pub(super) async fn other_reads<R: Runtime>(calls: &mut Calls<R>) {
         limit(5) => "pipeline.1.$limit" = is(5_i64);
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         skip(6) => "pipeline.1.$skip" = is(6_i64);
         raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
@@ -105,7 +105,7 @@ pub(super) async fn other_reads<R: Runtime>(calls: &mut Calls<R>) {
         comment("why") => "comment" = is("why");
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
@@ -115,7 +115,7 @@ pub(super) async fn other_reads<R: Runtime>(calls: &mut Calls<R>) {
         hint(Hint::Name("a_1".into())) => "hint" = is("a_1");
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });

@@ -94,11 +94,11 @@ pub(super) async fn names<R: Runtime>(calls: &mut Calls<R>) {
     });
     let command = || database.run_cursor_command(doc! { "listCollections": 1 });
     sends!(calls, "listCollections", RunCursorCommand: command(), {
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(calls, "ping", RunCommand: database.run_command(doc! { "ping": 1 }), {
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }

@@ -36,7 +36,7 @@ pub(super) async fn watch<R: Runtime>(calls: &mut Calls<R>) {
         read_concern(ReadConcern::majority()) => "readConcern.level" = is("majority");
         resume_after(token.clone())
             => "pipeline.0.$changeStream.resumeAfter._data" = is(data);
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        selection_criteria(secondary().into()) => "$readPreference.mode" = is("secondary");
         show_expanded_events(true)
             => "pipeline.0.$changeStream.showExpandedEvents" = is(true);
         start_after(token.clone())

@@ -71,7 +71,7 @@ options! { ($)
         /// Sets whether only the keys of the index are returned.
         return_key: bool => Body "returnKey",
         /// Sets how the server is selected. Default: the read preference of the collection.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets whether each document gets the field `$recordId`.
         show_record_id: bool => Body "showRecordId",
         /// Sets the number of documents to leave out at the beginning. Default: zero.
@@ -134,7 +134,7 @@ options! { ($)
         /// Sets whether only the keys of the index are returned.
         return_key: bool => Body "returnKey",
         /// Sets how the server is selected. Default: the read preference of the collection.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets whether the document gets the field `$recordId`.
         show_record_id: bool => Body "showRecordId",
         /// Sets the number of documents to leave out at the beginning. Default: zero.
@@ -181,7 +181,7 @@ options! { ($)
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the number of documents to leave out before counting. Default: zero.
         skip: u64 => Kept "skip",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
@@ -218,7 +218,7 @@ options! { ($)
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
         /// limit.
@@ -258,7 +258,7 @@ options! { ($)
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
         /// limit.
@@ -313,7 +313,7 @@ options! { ($)
         /// Sets how the server is selected. Default: the read preference of the collection or
         /// database. A pipeline that ends with `$out` or `$merge` runs on the primary while an
         /// available server is older than 5.0 (SEL-34).
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the time limit of the operation: server selections, check-outs, exchanges and
         /// retries. Unless `timeout_mode` or a tailable cursor makes it a limit of each iteration,
         /// every `getMore` of the cursor is included. The time starts when the call is awaited, and

@@ -26,7 +26,7 @@ options! { ($)
     /// ```
     RunCommandOptions, built by RunCommandOptionsBuilder, listed by run_command_options => {
         /// Sets how the server is selected. Default: the primary.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: that of the handle, or else `timeoutMS` of the client; zero means no
         /// limit.
@@ -61,7 +61,7 @@ options! { ($)
         /// supported beside it.
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets how the server is selected. Default: the primary.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets the time limit of the operation, by default with every `getMore` of its cursor (see
         /// `timeout_mode`). Default: that of the handle, or else `timeoutMS` of the client; zero
         /// means no limit.

@@ -76,9 +76,9 @@ options! { ($)
         /// Sets the read concern, which must be `majority`. Default: that of the handle.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets the token of the event after which the stream resumes.
-        resume_after: ResumeToken => Kept "resumeAfter",
+        resume_after: ResumeToken => Kept "resumeAfter" (option),
         /// Sets how the server is selected. Default: the read preference of the handle.
-        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        selection_criteria: SelectionCriteria => Kept "readPreference",
         /// Sets whether the stream has events of indexes, of options and of the creation of
         /// collections as well. From server 6.0 on.
         show_expanded_events: bool => Stage "showExpandedEvents",
