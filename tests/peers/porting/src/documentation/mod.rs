@@ -1,6 +1,7 @@
 //! The calls that the documentation of the official driver shows, on tokio.
 
 mod clients;
+mod conversions;
 mod documents;
 mod failures;
 mod files;
@@ -46,8 +47,8 @@ use std::{
     time::Duration,
 };
 use {
-    clients::*, documents::*, failures::*, files::*, schema::*, streams::*, tokens::*,
-    transactions::*,
+    clients::*, conversions::*, documents::*, failures::*, files::*, schema::*, streams::*,
+    tokens::*, transactions::*,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,6 +109,7 @@ pub async fn run(uri: &str) -> Result<()> {
     transactions(&client, &db).await?;
     repeated_transactions(&client, &db).await?;
     libraries(&client).await?;
+    conversions(uri, &db).await?;
     let mut session = client.start_session().await?;
     sessions(&client, &db, &mut session).await?;
     // The official driver waits in `shutdown` until no session is left.
