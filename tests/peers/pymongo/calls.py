@@ -26,6 +26,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.server_api import ServerApi
 
 import more_calls
+import own_options
 
 FILTER = {"a": 1}
 SET = {"$set": {"b": 2}}
@@ -313,6 +314,7 @@ SCENES = {
     "options": more_calls.options,
     "routed": more_calls.routed,
     "declared": more_calls.declared,
+    "own": own_options.own_options,
 }
 
 

@@ -7,11 +7,17 @@ use crate::driver::{
     bson::{Document, doc},
     error::{ErrorKind, Result},
     event::{EventHandler, command::CommandEvent},
-    options::{ClientOptions, FindOptions, IndexOptions, ReturnDocument},
+    options::{
+        ClientOptions, FindOptions, FullDocumentType, IndexOptions, ReturnDocument, WriteConcern,
+    },
     sync::{Client, ClientSession, Collection, Cursor, Database, SessionCursor},
 };
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex};
+use std::{
+    io::{Read, Write},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Book {
@@ -52,9 +58,13 @@ pub fn run(uri: &str) -> Result<()> {
     indexes_and_commands(&client, &database)?;
     let mut session = client.start_session().run()?;
     sessions(&database, &mut session)?;
+    transactions(&database, &mut session)?;
     // The official driver waits in `shutdown` until no session is left.
     drop(session);
+    change_streams(&database)?;
+    files(&database)?;
     options(uri)?;
+    client.warm_connection_pool().run();
     threads(&client)?;
     errors(&database)?;
     database.drop().run()?;
@@ -178,6 +188,75 @@ fn sessions(database: &Database, session: &mut ClientSession) -> Result<()> {
         println!("{:?}", cursor.current());
     }
     Ok(())
+}
+
+fn transactions(database: &Database, session: &mut ClientSession) -> Result<()> {
+    let accounts = database.collection::<Document>("accounts");
+    accounts
+        .insert_one(doc! { "_id": 1, "balance": 10 })
+        .run()?;
+    session
+        .start_transaction()
+        .write_concern(WriteConcern::majority())
+        .run()?;
+    accounts
+        .update_one(doc! { "_id": 1 }, doc! { "$inc": { "balance": 5 } })
+        .session(&mut *session)
+        .run()?;
+    session.commit_transaction().run()?;
+    session.start_transaction().run()?;
+    accounts
+        .delete_one(doc! { "_id": 1 })
+        .session(&mut *session)
+        .run()?;
+    session.abort_transaction().run()?;
+    session.start_transaction().and_run(|session| {
+        accounts
+            .update_one(doc! { "_id": 1 }, doc! { "$inc": { "balance": 1 } })
+            .session(session)
+            .run()
+    })?;
+    println!("{:?}", accounts.find_one(doc! { "_id": 1 }).run()?);
+    Ok(())
+}
+
+fn change_streams(database: &Database) -> Result<()> {
+    database.create_collection("watched").run()?;
+    let watched = database.collection::<Document>("watched");
+    let mut stream = watched
+        .watch()
+        .full_document(FullDocumentType::UpdateLookup)
+        .max_await_time(Duration::from_millis(20))
+        .run()?;
+    watched.insert_one(doc! { "_id": 1 }).run()?;
+    if let Some(event) = stream.next().transpose()? {
+        println!("{:?} {:?}", event.document_key, event.full_document);
+    }
+    println!("{}", stream.next_if_any()?.is_none());
+    let token = stream.resume_token().expect("the stream has read an event");
+    watched.delete_one(doc! { "_id": 1 }).run()?;
+    let mut resumed = watched.watch().resume_after(token).run()?;
+    if let Some(event) = resumed.next().transpose()? {
+        println!("{:?}", event.document_key);
+    }
+    Ok(())
+}
+
+fn files(database: &Database) -> Result<()> {
+    let bucket = database.gridfs_bucket(None);
+    let mut upload = bucket.open_upload_stream("sun.txt").run()?;
+    upload.write_all(b"it shines")?;
+    upload.close()?;
+    let id = upload.id().clone();
+    let mut text = String::new();
+    let mut download = bucket.open_download_stream(id.clone()).run()?;
+    download.read_to_string(&mut text)?;
+    println!("{text}");
+    bucket.rename(id.clone(), "star.txt").run()?;
+    for file in bucket.find(doc! {}).run()? {
+        println!("{:?}", file?.filename);
+    }
+    bucket.delete(id).run()
 }
 
 fn options(uri: &str) -> Result<()> {

@@ -6,6 +6,7 @@
 mod bulk;
 mod calls;
 mod options;
+mod own_options;
 mod recording;
 mod routed;
 
@@ -89,11 +90,11 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
         "with a negative limit, the only batch has room for all documents here",
     ),
     (
-        "calls options routed declared",
+        "calls options routed declared own",
         "findAndModify.new",
         DEFAULT,
     ),
-    ("calls options", "findAndModify.upsert", DEFAULT),
+    ("calls options own", "findAndModify.upsert", DEFAULT),
     ("calls options declared", "getMore.$readPreference", CURSOR),
     (
         "calls options",
@@ -106,7 +107,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
         CURSOR,
     ),
     (
-        "calls options declared",
+        "calls options declared own",
         "killCursors.maxTimeMS",
         "here a cursor is closed with a time limit",
     ),
@@ -127,9 +128,19 @@ enum Scene {
     Routed,
     /// Calls of a client that declares its API.
     Declared,
+    /// Calls with concerns and read preferences of their own, behind a router.
+    Own,
 }
 
 impl Scene {
+    const ALL: [Self; 5] = [
+        Self::Calls,
+        Self::Options,
+        Self::Routed,
+        Self::Declared,
+        Self::Own,
+    ];
+
     /// Returns the name by which the script knows the scene.
     const fn name(self) -> &'static str {
         match self {
@@ -137,6 +148,7 @@ impl Scene {
             Self::Options => "options",
             Self::Routed => "routed",
             Self::Declared => "declared",
+            Self::Own => "own",
         }
     }
 
@@ -145,6 +157,7 @@ impl Scene {
     fn recorded(self, run: impl FnOnce(&str)) -> Vec<Call> {
         let (mut serve, options) = match self {
             Self::Routed => (ServeOptions::sharded(1), "timeoutMS=60000"),
+            Self::Own => (ServeOptions::sharded(1), "directConnection=false"),
             _ => (ServeOptions::replica_set("rs", 1), "directConnection=true"),
         };
         serve.version = ServerVersion::named("8.0").expect("a release");
@@ -167,6 +180,7 @@ impl Scene {
             Self::Options => options::make(&client).await?,
             Self::Routed => routed::make(&client).await?,
             Self::Declared => routed::declare(&client).await?,
+            Self::Own => own_options::make(&client).await?,
         }
         client.shutdown().await;
         Ok(())
@@ -276,7 +290,7 @@ fn pymongo_sends_the_same_commands() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pymongo/calls.py");
     let mut differences: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compared = 0;
-    for scene in [Scene::Calls, Scene::Options, Scene::Routed, Scene::Declared] {
+    for scene in Scene::ALL {
         let theirs = scene.recorded(|uri| {
             let mut command = Command::new(&interpreter);
             command.args([script, uri, scene.name()]);

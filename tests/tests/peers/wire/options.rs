@@ -57,7 +57,7 @@ fn comment() -> Bson {
 }
 
 /// Returns all documents of the cursor that a call returns.
-async fn all<T: serde::de::DeserializeOwned + Unpin + 'static>(
+pub(super) async fn all<T: serde::de::DeserializeOwned + Unpin + 'static>(
     call: impl IntoFuture<Output = Result<onionskin_tokio::Cursor<T>>>,
 ) -> Result<Vec<T>> {
     call.await?.try_collect().await

@@ -332,3 +332,105 @@ pub(super) async fn counts(db: &Database) -> Result<()> {
     println!("{authors:?}");
     Ok(())
 }
+
+/// Filters and changes that use variables.
+pub(super) async fn variables(db: &Database) -> Result<()> {
+    let books = db.collection::<Document>("variables");
+    books
+        .insert_many([
+            doc! { "_id": 1, "author": "Jane Austen" },
+            doc! { "_id": 2, "author": "James Joyce" },
+            doc! { "_id": 3, "author": "Jane Austen" },
+        ])
+        .await?;
+    let by_author = || doc! { "$expr": { "$eq": ["$author", "$$author"] } };
+    let variables = || doc! { "author": "Jane Austen" };
+    let mut found = books
+        .find(by_author())
+        .sort(doc! { "_id": 1 })
+        .batch_size(1)
+        .let_vars(variables())
+        .await?;
+    println!("has next: {}", found.has_next());
+    while let Some(book) = found.try_next().await? {
+        println!("{book}");
+    }
+    println!("has next: {}", found.has_next());
+    let one = books.find_one(by_author()).let_vars(variables()).await?;
+    println!("{}", one.is_some());
+    let options = UpdateOptions::builder().let_vars(variables()).build();
+    let label = vec![doc! { "$set": { "label": "$$author" } }];
+    let updated = books
+        .update_many(by_author(), label)
+        .with_options(options)
+        .await?;
+    println!("{}", updated.modified_count);
+    let after = books
+        .find_one_and_update(by_author(), doc! { "$set": { "label": "first" } })
+        .let_vars(variables())
+        .sort(doc! { "_id": 1 })
+        .return_document(ReturnDocument::After)
+        .await?;
+    println!("{after:?}");
+    let projected = [doc! { "$project": { "is_hers": { "$eq": ["$author", "$$author"] } } }];
+    let projected: Vec<Document> = books
+        .aggregate(projected)
+        .let_vars(variables())
+        .await?
+        .try_collect()
+        .await?;
+    println!("{}", projected.len());
+    let deleted = books.delete_many(by_author()).let_vars(variables()).await?;
+    println!("{}", deleted.deleted_count);
+    Ok(())
+}
+
+/// Models of a bulk write that a typed collection makes.
+pub(super) async fn models_of_types(client: &Client, db: &Database) -> Result<()> {
+    let books = db.collection::<Book>("models");
+    let emma = Book::new("Emma", "Jane Austen", 1815);
+    let mut replacement = books.replace_one_model(
+        doc! { "title": "Emma" },
+        Book::new("Emma", "J. Austen", 1816),
+    )?;
+    println!("{} {}", replacement.namespace, replacement.filter);
+    println!("{}", replacement.replacement);
+    let models: [WriteModel; 2] = [
+        books.insert_one_model(&emma)?.into(),
+        replacement.clone().into(),
+    ];
+    let result = client.bulk_write(models).await?;
+    println!("{} {}", result.inserted_count, result.modified_count);
+    replacement.filter = doc! { "title": "Persuasion" };
+    replacement.upsert = Some(true);
+    let result = client.bulk_write([replacement]).await?;
+    println!("{}", result.upserted_count);
+    println!("{}", books.count_documents(doc! { "year": 1816 }).await?);
+    Ok(())
+}
+
+/// Reads from a secondary, after a write that all members have.
+pub(super) async fn secondaries(db: &Database) -> Result<()> {
+    let books = db.collection::<Document>("everywhere");
+    books
+        .insert_one(doc! { "_id": 1, "title": "Emma" })
+        .write_concern(WriteConcern::nodes(3))
+        .await?;
+    let secondary = ReadPreference::Secondary { options: None };
+    let criteria = SelectionCriteria::from(secondary);
+    let found = books
+        .find_one(doc! { "_id": 1 })
+        .selection_criteria(criteria.clone())
+        .read_concern(ReadConcern::local())
+        .await?;
+    println!("{found:?}");
+    let options = CountOptions::builder()
+        .selection_criteria(criteria)
+        .read_concern(ReadConcern::local())
+        .build();
+    println!(
+        "{}",
+        books.count_documents(doc! {}).with_options(options).await?
+    );
+    Ok(())
+}

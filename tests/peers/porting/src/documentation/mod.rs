@@ -1,11 +1,19 @@
 //! The calls that the documentation of the official driver shows, on tokio.
 
+mod clients;
+mod conversions;
 mod documents;
 mod failures;
+mod files;
 mod schema;
+mod streams;
 mod tokens;
+mod transactions;
 
-#[allow(deprecated, reason = "the official driver deprecates its traits of handlers")]
+#[allow(
+    deprecated,
+    reason = "the official driver deprecates its traits of handlers"
+)]
 use crate::driver::{
     Client, ClientSession, Collection, Cursor, Database, IndexModel, Namespace, SessionCursor,
     action::Action,
@@ -23,7 +31,7 @@ use crate::driver::{
         DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, IndexOptions,
         InsertManyOptions, ReadConcern, ReadPreference, ReadPreferenceOptions, ReturnDocument,
         SelectionCriteria, ServerAddress, ServerApi, ServerApiVersion, SessionOptions, TagSet,
-        UpdateModifications, UpdateOptions, WriteConcern,
+        UpdateModifications, UpdateOptions, WriteConcern, WriteModel,
     },
     results::{CollectionType, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
 };
@@ -38,7 +46,10 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use {documents::*, failures::*, schema::*, tokens::*};
+use {
+    clients::*, conversions::*, documents::*, failures::*, files::*, schema::*, streams::*,
+    tokens::*, transactions::*,
+};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -68,6 +79,8 @@ struct Title<'a> {
 
 pub async fn run(uri: &str) -> Result<()> {
     client_options(uri).await?;
+    credentials().await?;
+    encryption().await?;
     callbacks().await?;
     let client = Client::with_uri_str(uri).await?;
     let db = client.database("porting_documentation");
@@ -83,10 +96,20 @@ pub async fn run(uri: &str) -> Result<()> {
     deletes(&db).await?;
     find_and_modify(&db).await?;
     counts(&db).await?;
+    variables(&db).await?;
+    models_of_types(&client, &db).await?;
+    secondaries(&db).await?;
     indexes(&db).await?;
     aggregations(&db).await?;
     commands(&client, &db).await?;
     collections(&db).await?;
+    time_series(&db).await?;
+    change_streams(&client, &db).await?;
+    files(&db).await?;
+    transactions(&client, &db).await?;
+    repeated_transactions(&client, &db).await?;
+    libraries(&client).await?;
+    conversions(uri, &db).await?;
     let mut session = client.start_session().await?;
     sessions(&client, &db, &mut session).await?;
     // The official driver waits in `shutdown` until no session is left.
@@ -100,6 +123,7 @@ pub async fn run(uri: &str) -> Result<()> {
     event_channels(uri).await?;
     handlers(uri).await?;
     pool_and_server_events(uri).await?;
+    warm_pools(uri).await?;
     tasks(&client).await?;
     db.drop().await?;
     client.shutdown().await;

@@ -1,6 +1,10 @@
 //! Indexes, collections, commands and sessions.
 
 use super::*;
+use crate::driver::{
+    bson::DateTime,
+    options::{TimeseriesGranularity, TimeseriesOptions},
+};
 
 pub(super) async fn indexes(db: &Database) -> Result<()> {
     let books = db.collection::<Document>("books");
@@ -166,6 +170,45 @@ pub(super) async fn collections(db: &Database) -> Result<()> {
             .await?
     );
     db.collection::<Document>("capped").drop().await
+}
+
+pub(super) async fn time_series(db: &Database) -> Result<()> {
+    let options = TimeseriesOptions::builder()
+        .time_field("at")
+        .meta_field("place".to_string())
+        .granularity(TimeseriesGranularity::Hours)
+        .build();
+    println!("{} {:?}", options.time_field, options.meta_field);
+    db.create_collection("weather").timeseries(options).await?;
+    let weather = db.collection::<Document>("weather");
+    let day = 24 * 60 * 60 * 1000;
+    let at = |number: i64| DateTime::from_millis(1_700_000_000_000 + number * day);
+    weather
+        .insert_many([
+            doc! { "at": at(0), "place": "Oslo", "degrees": 3 },
+            doc! { "at": at(1), "place": "Rome", "degrees": 19 },
+            doc! { "at": at(2), "place": "Oslo", "degrees": 4 },
+        ])
+        .await?;
+    let mut cold = weather
+        .find(doc! { "place": "Oslo" })
+        .projection(doc! { "_id": 0 })
+        .sort(doc! { "at": 1 })
+        .await?;
+    while let Some(measurement) = cold.try_next().await? {
+        println!("{measurement}");
+    }
+    let filter = doc! { "name": "weather" };
+    let mut series = db.list_collections().filter(filter).await?;
+    while let Some(collection) = series.try_next().await? {
+        println!(
+            "{}",
+            collection.collection_type == CollectionType::Timeseries
+        );
+        let options = collection.options.timeseries;
+        println!("{:?}", options.map(|options| options.time_field));
+    }
+    weather.drop().await
 }
 
 pub(super) async fn sessions(
