@@ -112,17 +112,8 @@ pub use shutdown::Shutdown;
 pub use transaction::{AbortTransaction, CommitTransaction, EndSession, StartTransaction};
 
 pub use bson::{self, RawDocument};
-
-/// A boxed future, as callbacks such as that of [`StartTransaction::and_run`] return it.
-///
-/// ```
-/// use onionskin::BoxFuture;
-///
-/// fn later(number: i32) -> BoxFuture<'static, i32> {
-///     Box::pin(async move { number })
-/// }
-/// ```
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future, as the callback of [`StartTransaction::and_run`] returns it.
+pub use futures_util::future::BoxFuture;
 
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
 pub use onionskin_bson as documents;
@@ -302,9 +293,9 @@ pub mod options {
             },
             operation::{SessionOptionsBuilder, TransactionOptionsBuilder},
             options::{
-                ClientOptionsBuilder, CollationBuilder, CredentialBuilder,
-                ReadPreferenceOptionsBuilder, ServerApiBuilder, Socks5ProxyBuilder,
-                TlsOptionsBuilder, WriteConcernBuilder,
+                ClientOptionsBuilder, CollationBuilder, CredentialBuilder, DriverInfoBuilder,
+                HedgedReadOptionsBuilder, ReadPreferenceOptionsBuilder, ServerApiBuilder,
+                Socks5ProxyBuilder, TlsOptionsBuilder, WriteConcernBuilder,
             },
         };
     }

@@ -34,6 +34,37 @@ pub struct DriverInfo {
     pub platform: Option<String>,
 }
 
+/// A builder of [`DriverInfo`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before `build`"]
+pub struct DriverInfoBuilder(DriverInfo);
+
+impl DriverInfoBuilder {
+    /// Sets the name of the library. Must not be empty.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = name.into();
+        self
+    }
+
+    /// Sets the version of the library. Default: none.
+    pub fn version(mut self, version: impl Into<Option<String>>) -> Self {
+        self.0.version = version.into();
+        self
+    }
+
+    /// Sets the platform of the library, such as a runtime or a framework. Default: none.
+    pub fn platform(mut self, platform: impl Into<Option<String>>) -> Self {
+        self.0.platform = platform.into();
+        self
+    }
+
+    /// Returns the library.
+    #[must_use]
+    pub fn build(self) -> DriverInfo {
+        self.0
+    }
+}
+
 impl DriverInfo {
     /// Returns a library with this name, without version and platform.
     ///
@@ -49,6 +80,18 @@ impl DriverInfo {
             version: None,
             platform: None,
         }
+    }
+
+    /// Returns a builder without texts.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let mapper = DriverInfo::builder().name("my-object-mapper").version("2.1".to_owned()).build();
+    /// assert_eq!(mapper.version.as_deref(), Some("2.1"));
+    /// ```
+    pub fn builder() -> DriverInfoBuilder {
+        DriverInfoBuilder::default()
     }
 
     /// Checks that the name is not empty and that no field contains the separator. With the

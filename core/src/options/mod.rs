@@ -9,6 +9,7 @@ mod credential_rules;
 mod driver_info;
 mod event_handler;
 mod fields;
+mod hedged;
 mod kerberos;
 mod names;
 mod provider;
@@ -42,9 +43,10 @@ pub use concern::{
 };
 pub use credential::{AuthMechanism, Credential, CredentialBuilder, DEFAULT_ALLOWED_HOSTS};
 pub(crate) use credential_rules::{CODE_ONLY_PROPERTIES, check_texts, saslprep};
-pub use driver_info::{DriverInfo, SEPARATOR};
+pub use driver_info::{DriverInfo, DriverInfoBuilder, SEPARATOR};
 pub use event_handler::EventHandler;
 pub(crate) use fields::fields;
+pub use hedged::{HedgedReadOptions, HedgedReadOptionsBuilder};
 pub(crate) use kerberos::KerberosLibrary;
 pub use kerberos::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext};
 pub(crate) use names::{numbers, open_names, parsed, shown_as_name};
@@ -55,9 +57,7 @@ pub use provider::{
 };
 pub use proxy::{Socks5Proxy, Socks5ProxyBuilder};
 pub use read_mode::ReadMode;
-pub use read_preference::{
-    HedgedReadOptions, ReadPreference, ReadPreferenceOptions, ReadPreferenceOptionsBuilder,
-};
+pub use read_preference::{ReadPreference, ReadPreferenceOptions, ReadPreferenceOptionsBuilder};
 pub(crate) use secret::REDACTED;
 pub use secret::Secret;
 pub use selection_criteria::{Predicate, SelectionCriteria};

@@ -1,7 +1,7 @@
 //! Read preferences: which members of a replica set may serve a read.
 
 use super::{
-    ReadMode,
+    HedgedReadOptions, ReadMode,
     table::{options, seconds},
 };
 use crate::{description::Tags, error::Error, time::whole_seconds};
@@ -84,30 +84,6 @@ options! { ($)
         /// Whether mongos sends a read to two members and uses the first reply. Deprecated from
         /// server 8.0 on.
         hedge: HedgedReadOptions => Kept "hedge",
-    }
-}
-
-/// Hedged reads (`hedge`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct HedgedReadOptions {
-    /// Whether mongos sends a read to two members.
-    pub enabled: bool,
-}
-
-impl HedgedReadOptions {
-    /// Returns the options that switch hedged reads on or off.
-    ///
-    /// ```
-    /// use onionskin_core::options::{HedgedReadOptions, ReadPreference, ReadPreferenceOptions};
-    ///
-    /// let hedged = HedgedReadOptions::with_enabled(false);
-    /// let options = ReadPreferenceOptions::builder().hedge(hedged).build();
-    /// assert_eq!(ReadPreference::nearest(options).hedge(), Some(false));
-    /// ```
-    #[must_use]
-    pub const fn with_enabled(enabled: bool) -> Self {
-        Self { enabled }
     }
 }
 

@@ -5,10 +5,12 @@
 use super::{document, event, handler};
 use crate::{address::ServerAddress, error::Error, event};
 use bson::{Document, oid::ObjectId};
+use serde::{Serialize, Serializer};
 use std::time::Duration;
 
 /// The connection of a command.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ConnectionInfo {
     /// The number of the connection in its pool, from 1.
@@ -21,6 +23,8 @@ pub struct ConnectionInfo {
 
 event! {
     /// A command is about to be sent.
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
     CommandStartedEvent {
         /// The command as it is sent. Document sequences are included as arrays. Empty if the
         /// document is nested deeper than [`MAX_DOCUMENT_DEPTH`](super::MAX_DOCUMENT_DEPTH).
@@ -42,6 +46,8 @@ event! {
 
 event! {
     /// The server replied with `ok: 1`, or a command without a reply was sent.
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
     CommandSucceededEvent {
         /// The time from the encoding of the command to the decoded reply or, for a command without
         /// a reply, to the end of the write.
@@ -66,12 +72,15 @@ event! {
 
 event! {
     /// The command failed, or the future of its operation was dropped.
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
     CommandFailedEvent {
         /// The time from the encoding of the command to the failure.
         duration: Duration,
         /// The name of the command.
         command_name: String,
         /// The error of the command; for a sensitive command, without the message of the server.
+        #[serde(serialize_with = "as_text")]
         failure: Error,
         /// The database on which the command ran.
         db: String,
@@ -86,8 +95,14 @@ event! {
     }
 }
 
+/// Writes a value as its text.
+fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&value.to_string())
+}
+
 /// The events of commands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum CommandEvent {
     /// A command is about to be sent.

@@ -210,12 +210,6 @@ fn transactions(database: &Database, session: &mut ClientSession) -> Result<()> 
         .session(&mut *session)
         .run()?;
     session.abort_transaction().run()?;
-    session.start_transaction().and_run(|session| {
-        accounts
-            .update_one(doc! { "_id": 1 }, doc! { "$inc": { "balance": 1 } })
-            .session(session)
-            .run()
-    })?;
     println!("{:?}", accounts.find_one(doc! { "_id": 1 }).run()?);
     Ok(())
 }
