@@ -43,24 +43,55 @@ pub struct IdpServerResponseBuilder(IdpServerResponse);
 
 impl IdpServerResponseBuilder {
     /// Sets the access token ([`IdpServerResponse::access_token`]).
+    ///
+    /// ```
+    /// use onionskin::options::oidc::IdpServerResponse;
+    ///
+    /// let response = IdpServerResponse::builder().access_token("eyJhbGciOi...").build();
+    /// assert_eq!(response.expires, None);
+    /// ```
     pub fn access_token(mut self, token: impl Into<String>) -> Self {
         self.0.access_token = token.into();
         self
     }
 
     /// Sets the time at which the access token expires ([`IdpServerResponse::expires`]).
+    ///
+    /// ```
+    /// use onionskin::options::oidc::IdpServerResponse;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let soon = Instant::now() + Duration::from_secs(300);
+    /// let response = IdpServerResponse::builder().access_token("eyJhbGciOi...").expires(soon);
+    /// assert_eq!(response.build().expires, Some(soon));
+    /// ```
     pub fn expires(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.0.expires = at.into();
         self
     }
 
     /// Sets the refresh token ([`IdpServerResponse::refresh_token`]).
+    ///
+    /// ```
+    /// use onionskin::options::oidc::IdpServerResponse;
+    ///
+    /// let refresh = "8xLOxBtZp8".to_owned();
+    /// let response = IdpServerResponse::builder().refresh_token(refresh).build();
+    /// assert!(response.refresh_token.is_some());
+    /// ```
     pub fn refresh_token(mut self, token: impl Into<Option<String>>) -> Self {
         self.0.refresh_token = token.into();
         self
     }
 
     /// Returns the tokens.
+    ///
+    /// ```
+    /// use onionskin::options::oidc::IdpServerResponse;
+    ///
+    /// let response = IdpServerResponse::builder().access_token("eyJhbGciOi...").build();
+    /// assert_eq!(response.access_token, "eyJhbGciOi...");
+    /// ```
     #[must_use]
     pub fn build(self) -> IdpServerResponse {
         self.0

@@ -265,8 +265,8 @@ impl Conversation {
         let refused = "the server refused authentication";
         match &self.machine {
             Machine::Scram(_) if code == Some(AUTHENTICATION_FAILED) => format!(
-                "{refused}; check the user name, the password and authSource: the user was looked up \
-                 in the database {:?}",
+                "{refused}; check the user name, the password and authSource: the user was looked \
+                 up in the database {:?}",
                 self.credential.source(),
             ),
             _ => refused.to_owned(),

@@ -334,19 +334,15 @@ impl Command {
         });
     }
 
-    /// Makes the command run on this pinned connection, without server selection and check-out.
-    ///
-    /// See [LB-33].
+    /// Makes the command run on this pinned connection. A server is not selected ([LB-33]).
     ///
     /// [LB-33]: crate::requirements::load_balancers#LB-33
     pub fn set_pin(&mut self, pin: &Pin) {
         self.0.request.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
-    /// Makes the command run on this pinned connection and release the pin at its end, also after
-    /// an error.
-    ///
-    /// See [LB-35].
+    /// Makes the command run on this pinned connection. The pin is released at the end of the
+    /// command, also after an error ([LB-35]).
     ///
     /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {

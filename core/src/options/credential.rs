@@ -135,7 +135,8 @@ fields! {
     ///
     /// ```
     /// use onionskin_core::options::{
-    ///     AuthMechanism, Credential, OidcCallback, OidcTokens,
+    ///     AuthMechanism, Credential, CredentialProvider, Login, OidcCallback, OidcTokens,
+    ///     PasswordProvider,
     /// };
     ///
     /// let credential = Credential::builder()
@@ -145,6 +146,10 @@ fields! {
     ///     .mechanism(AuthMechanism::ScramSha256)
     ///     .build();
     /// assert_eq!(credential.source(), "app");
+    /// // A vault gives the password.
+    /// let vault = PasswordProvider::blocking(|_| Ok(Login::new("app", "pencil")));
+    /// let app = Credential::builder().provider(CredentialProvider::Password(vault)).build();
+    /// assert!(app.validate().is_ok());
     /// // A human logs in, and the token goes to these servers only.
     /// let callback = OidcCallback::human(|_| async { Ok(OidcTokens::new("eyJhbGciOi...")) });
     /// let human = Credential::builder()

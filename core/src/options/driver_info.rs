@@ -41,24 +41,52 @@ pub struct DriverInfoBuilder(DriverInfo);
 
 impl DriverInfoBuilder {
     /// Sets the name of the library. Must not be empty.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// assert!(DriverInfo::builder().name("my-object-mapper").build().validate().is_ok());
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.0.name = name.into();
         self
     }
 
     /// Sets the version of the library. Default: none.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let version = option_env!("CARGO_PKG_VERSION").map(str::to_owned);
+    /// let mapper = DriverInfo::builder().name("my-object-mapper").version(version).build();
+    /// assert!(mapper.version.is_some());
+    /// ```
     pub fn version(mut self, version: impl Into<Option<String>>) -> Self {
         self.0.version = version.into();
         self
     }
 
     /// Sets the platform of the library, such as a runtime or a framework. Default: none.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let axum = DriverInfo::builder().name("my-sessions").platform("axum".to_owned()).build();
+    /// assert_eq!(axum.platform.as_deref(), Some("axum"));
+    /// ```
     pub fn platform(mut self, platform: impl Into<Option<String>>) -> Self {
         self.0.platform = platform.into();
         self
     }
 
     /// Returns the library.
+    ///
+    /// ```
+    /// use onionskin_core::options::DriverInfo;
+    ///
+    /// let mapper = DriverInfo::builder().name("my-object-mapper").build();
+    /// assert_eq!(mapper, DriverInfo::new("my-object-mapper"));
+    /// ```
     #[must_use]
     pub fn build(self) -> DriverInfo {
         self.0
@@ -87,7 +115,8 @@ impl DriverInfo {
     /// ```
     /// use onionskin_core::options::DriverInfo;
     ///
-    /// let mapper = DriverInfo::builder().name("my-object-mapper").version("2.1".to_owned()).build();
+    /// let version = "2.1".to_owned();
+    /// let mapper = DriverInfo::builder().name("my-object-mapper").version(version).build();
     /// assert_eq!(mapper.version.as_deref(), Some("2.1"));
     /// ```
     pub fn builder() -> DriverInfoBuilder {

@@ -44,12 +44,25 @@ pub struct HedgedReadOptionsBuilder(HedgedReadOptions);
 
 impl HedgedReadOptionsBuilder {
     /// Sets whether mongos sends a read to two members. Default: false.
+    ///
+    /// ```
+    /// use onionskin_core::options::HedgedReadOptions;
+    ///
+    /// let hedged = HedgedReadOptions::builder().enabled(true).build();
+    /// assert_eq!(hedged, HedgedReadOptions::with_enabled(true));
+    /// ```
     pub const fn enabled(mut self, enabled: bool) -> Self {
         self.0.enabled = enabled;
         self
     }
 
     /// Returns the options.
+    ///
+    /// ```
+    /// use onionskin_core::options::HedgedReadOptions;
+    ///
+    /// assert!(!HedgedReadOptions::builder().build().enabled);
+    /// ```
     #[must_use]
     pub const fn build(self) -> HedgedReadOptions {
         self.0

@@ -97,8 +97,9 @@ impl OptionValue for Bson {
 /// The place is a variant of [`Place`], or `Kept` for an option that the code of the command
 /// handles. The form decides what the setters of calls take: `(into)` means `impl Into<Type>`,
 /// `(list)` means any iterator of the items of a list, `(option)` means `impl
-/// Into<Option<Type>>`, and without a form they take the type itself. The setters of builders take `impl Into<Option<Type>>`, or `impl Into<Type>` with the
-/// form `(text)`. `as "module"` before the form names a module of serde functions.
+/// Into<Option<Type>>`, and without a form they take the type itself. The setters of builders take
+/// `impl Into<Option<Type>>`, or `impl Into<Type>` with the form `(text)`. `as "module"` before the
+/// form names a module of serde functions.
 ///
 /// A struct with `listed by NAME` has a macro of this name, which passes the rows on to another
 /// macro. The crates of the client declare the setters of their calls with it.

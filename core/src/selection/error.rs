@@ -29,9 +29,11 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
                 "no server is known: no host of the connection string belongs to replica set \
                  \"{name}\"; check the hosts and replicaSet"
             ),
-            None => "no server is left; the hosts of the connection string must be one standalone \
+            None => {
+                "no server is known; the hosts of the connection string must be one standalone \
                      server, or belong to one replica set or to one sharded cluster"
-                .to_owned(),
+                    .to_owned()
+            }
         }
     } else if servers().any(|s| s.server_type.is_available()) {
         let all = listed(description, |s| {

@@ -53,7 +53,7 @@ fn is_userinfo(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:".contains(c)
 }
 
-/// What to do if the text of a host is not that of a host.
+/// The advice for a text of a host that cannot be one.
 const ENCODE: &str = "if this is part of a user name or password, encode its special characters";
 
 /// Parses the hosts, separated by commas (CS-8 to CS-14). Error messages give the position of a

@@ -189,8 +189,8 @@ fn settings_that_a_transaction_does_not_allow_are_refused_before_anything_is_sen
         ),
         (
             |command| command.0.request.own.write_concern = true,
-            "Cannot set write concern after starting a transaction; set one that is acknowledged when the transaction \
-             starts",
+            "Cannot set write concern after starting a transaction; set one that is acknowledged \
+             when the transaction starts",
         ),
         (
             |command| {
