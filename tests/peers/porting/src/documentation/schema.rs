@@ -178,7 +178,7 @@ pub(super) async fn time_series(db: &Database) -> Result<()> {
         .meta_field("place".to_string())
         .granularity(TimeseriesGranularity::Hours)
         .build();
-    println!("{} {:?}", options.time_field, options.meta_field);
+    println!("{:?}", options.meta_field);
     db.create_collection("weather").timeseries(options).await?;
     let weather = db.collection::<Document>("weather");
     let day = 24 * 60 * 60 * 1000;
@@ -206,7 +206,7 @@ pub(super) async fn time_series(db: &Database) -> Result<()> {
             collection.collection_type == CollectionType::Timeseries
         );
         let options = collection.options.timeseries;
-        println!("{:?}", options.map(|options| options.time_field));
+        println!("{:?}", options.map(|options| options.meta_field));
     }
     weather.drop().await
 }
