@@ -33,10 +33,10 @@ impl ClientOptions {
     /// assert_eq!(warning, "option \"tsl\" is not known and was ignored; did you mean tls?");
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    pub fn parse<S>(string: S) -> ParseConnectionString
+    pub fn parse<S, E>(string: S) -> ParseConnectionString
     where
-        S: TryInto<ConnectionString>,
-        S::Error: Into<Error>,
+        S: TryInto<ConnectionString, Error = E>,
+        E: Into<Error>,
     {
         let parsed = string.try_into().map_err(Into::into);
         let parsed = parsed.and_then(|string| string.into_options(Monitoring::Background));

@@ -118,6 +118,33 @@ mongodb-internal-macros = "={MACROS}"
 """
 
 
+def build(folder, target, packages):
+    """Builds the JSON files of the packages, and returns the directory with them."""
+    # Private items include the builders that no module exports. Visibility is checked below.
+    flags = ["--output-format=json", "--document-hidden-items", "--document-private-items"]
+    environment = {
+        **os.environ,
+        "RUSTC_BOOTSTRAP": "1",
+        "RUSTDOCFLAGS": " ".join(["-Zunstable-options", "--cap-lints=allow", *flags]),
+    }
+    # One command for all packages, so that each has the features that the others need of it.
+    command = ["cargo", "doc", "--quiet", "--lib", "--no-deps", "--target-dir", target]
+    for package in packages:
+        command += ["--package", package]
+    if subprocess.run(command, cwd=folder, env=environment, check=False).returncode != 0:
+        print(f"cannot build the files of {', '.join(packages)}", file=sys.stderr)
+        sys.exit(2)
+    return target / "doc"
+
+
+def build_official(target):
+    folder = target / "crate"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Cargo.toml").write_text(MANIFEST, encoding="utf-8")
+    (folder / "lib.rs").write_text("", encoding="utf-8")
+    return build(folder, target, [OFFICIAL])
+
+
 Row = collections.namedtuple("Row", "path name state detail")
 
 
