@@ -134,7 +134,7 @@ impl CoreWorld {
         let mut sides = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(&options, client))?;
-            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            let checkers = EventCheckers::new(&parsed);
             let preference = parsed.read_preference().clone();
             let config = ClientConfig::new(parsed, split.split(&format!("client {client}")))
                 .map_err(|error| setup::impossible(&error))?;

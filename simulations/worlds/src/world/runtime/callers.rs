@@ -114,7 +114,7 @@ impl World {
         let mut clients = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(options, client))?;
-            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            let checkers = EventCheckers::new(&parsed);
             executor.shared.lock().checkers.push(checkers);
             let shared = executor.shared.clone();
             let built = Client::builder(executor.runtime(client), parsed)
