@@ -52,6 +52,7 @@ scenarios! {
     "shards"
     "short-limits"
     "slow-dials"
+    "stale-members"
     "stale-replies"
     "unequal-members"
     "unlike-clients"

@@ -440,6 +440,24 @@ mod tests {
     }
 
     #[test]
+    fn reads_have_the_read_preference_of_the_client() {
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            safety: Some(Span(Duration::from_secs(5))),
+            client_options: Some("readPreference=secondary&maxStalenessSeconds=1".to_owned()),
+            rates: Some(Rates::default()),
+            schedule: Some(Vec::new()),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            let report = scenario.run(1, way).expect("it is possible");
+            let failure = report.failure.expect("no server suits");
+            assert!(failure.message.contains("minimum is 90000 ms"), "{failure}");
+        }
+    }
+
+    #[test]
     fn one_given_latency_moves_the_drawn_other_one() {
         let span = |millis| Some(Span(Duration::from_millis(millis)));
         for seed in 0..20 {

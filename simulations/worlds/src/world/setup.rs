@@ -199,6 +199,12 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
     }
 }
 
+/// True if the read preference of a client's options is the one for the primary.
+pub(super) fn reads_primary(options: &WorldOptions, client: usize) -> bool {
+    let parsed = client_options(&uri(options, client));
+    parsed.is_ok_and(|parsed| parsed.read_preference().is_primary())
+}
+
 /// Returns the longest time from a change of the records of the seed list until a client that is
 /// not frozen knows the routers: the time between two lookups, that of a lookup without an answer,
 /// the pause after it, and some more. `None` for clients that do not look them up again, and if a

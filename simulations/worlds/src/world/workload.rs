@@ -13,9 +13,12 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command,
-        crud::{self, Defaults, FindOptions, InsertOneOptions, SharedNamespace, UpdateOptions},
+        crud::{
+            self, DatabaseOptions, Defaults, FindOptions, InsertOneOptions, SharedNamespace,
+            UpdateOptions,
+        },
     },
-    options::{ReadMode, ReadPreference, SelectionCriteria, WriteConcern},
+    options::{ReadPreference, SelectionCriteria, WriteConcern},
     random::{Random, Seed},
     time::Instant,
 };
@@ -47,10 +50,12 @@ pub enum OperationKind {
     Increment,
     /// Reads the document from the primary.
     Find,
-    /// Reads the document with a read preference that permits secondaries. The `_id` decides which.
+    /// Reads the document with a read preference that permits secondaries. The `_id` decides the
+    /// mode. The tag sets and the maximum staleness are those of the client's options.
     FindNearby,
     /// Reads the document and up to four earlier documents of the same caller through a cursor,
-    /// newest first. A run of the core alone has no cursors, and reads only the document.
+    /// newest first, with the read preference of the client's options. A run of the core alone has
+    /// no cursors, and reads only the document.
     Browse,
 }
 
@@ -131,10 +136,14 @@ pub struct Absence {
 }
 
 impl Step {
-    /// Returns the operation as a command of the core.
-    pub fn command(&self) -> Result<Command, Error> {
+    /// Returns the operation as a command of the core. `of_client` is the read preference of the
+    /// client's options.
+    pub fn command(&self, of_client: &ReadPreference) -> Result<Command, Error> {
         let namespace = SharedNamespace::new(DATABASE, COLLECTION)?;
-        let (filter, defaults) = (doc! { "_id": self.id }, Defaults::default());
+        let filter = doc! { "_id": self.id };
+        let criteria = SelectionCriteria::from(of_client.clone());
+        let handle = DatabaseOptions::builder().selection_criteria(criteria);
+        let defaults = Defaults::from(handle.build());
         let concern = WriteConcern::majority();
         match self.kind {
             OperationKind::Insert => {
@@ -154,27 +163,29 @@ impl Step {
                 crud::update(&namespace, &filter, &change, false, &options, &defaults)
             }
             OperationKind::Find | OperationKind::FindNearby | OperationKind::Browse => {
+                let own = self.preference(of_client).map(SelectionCriteria::from);
                 let options = FindOptions::builder()
                     .limit(1)
                     .timeout(self.timeout)
-                    .selection_criteria(SelectionCriteria::from(self.preference()))
+                    .selection_criteria(own)
                     .build();
                 crud::find(&namespace, &filter, &options, &defaults)
             }
         }
     }
 
-    /// Returns the read preference of the operation.
+    /// Returns the operation's own read preference. `None` for a read that has the read preference
+    /// of the client's options, `of_client`.
     #[must_use]
-    pub fn preference(&self) -> ReadPreference {
-        match self.kind {
-            OperationKind::FindNearby => ReadPreference::new(match self.id % 4 {
-                0 => ReadMode::Secondary,
-                1 => ReadMode::PrimaryPreferred,
-                2 => ReadMode::Nearest,
-                _ => ReadMode::SecondaryPreferred,
-            }),
-            _ => ReadPreference::default(),
+    pub fn preference(&self, of_client: &ReadPreference) -> Option<ReadPreference> {
+        let conditions = of_client.options().cloned();
+        match (self.kind, self.id % 4) {
+            (OperationKind::Browse, _) => None,
+            (OperationKind::FindNearby, 0) => Some(ReadPreference::secondary(conditions)),
+            (OperationKind::FindNearby, 1) => Some(ReadPreference::primary_preferred(conditions)),
+            (OperationKind::FindNearby, 2) => Some(ReadPreference::nearest(conditions)),
+            (OperationKind::FindNearby, _) => Some(ReadPreference::secondary_preferred(conditions)),
+            _ => Some(ReadPreference::default()),
         }
     }
 }
@@ -376,5 +387,41 @@ pub fn counter(document: &Document) -> Option<i64> {
         Some(Bson::Int32(n)) => Some(i64::from(*n)),
         Some(Bson::Int64(n)) => Some(*n),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::{description::Tags, options::ReadMode};
+
+    #[test]
+    fn reads_have_the_conditions_of_the_client() {
+        let east = Tags::from([("dc".to_owned(), "east".to_owned())]);
+        let of_client = ReadPreference::secondary_preferred(None).with_tag_sets(vec![east.clone()]);
+        let of_client = of_client.expect("not the primary");
+        let own = |kind, id| {
+            let step = Step {
+                kind,
+                id,
+                timeout: Duration::from_secs(1),
+                polling: Polling::default(),
+            };
+            step.preference(&of_client)
+        };
+        assert_eq!(own(OperationKind::Browse, 0), None);
+        assert_eq!(own(OperationKind::Find, 0), Some(ReadPreference::Primary));
+        for (id, mode) in (0..).zip([
+            ReadMode::Secondary,
+            ReadMode::PrimaryPreferred,
+            ReadMode::Nearest,
+            ReadMode::SecondaryPreferred,
+        ]) {
+            let nearby = own(OperationKind::FindNearby, id).expect("a mode of its own");
+            assert_eq!(
+                (nearby.mode(), nearby.tag_sets()),
+                (mode, &[east.clone()][..])
+            );
+        }
     }
 }

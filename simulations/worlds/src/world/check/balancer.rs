@@ -169,6 +169,7 @@ mod tests {
         address::Address,
         description::{ServerDescription, TopologyDescription, TopologyId, TopologyType},
         event::{CloseReason, CommandEvent, CommandFacts, Event, EventKind, PoolEvent, SdamEvent},
+        options::ClientOptions,
         time::Instant,
     };
     use std::{sync::Arc, time::Duration};
@@ -193,8 +194,10 @@ mod tests {
             let unknown = TopologyDescription::unknown(id);
             let mut known = unknown.clone();
             known.topology_type = kind;
+            let options = "mongodb://balancer/?maxPoolSize=2&maxConnecting=2";
+            let options: ClientOptions = options.parse().expect("options");
             let script = Self {
-                checkers: EventCheckers::new(2, 2),
+                checkers: EventCheckers::new(&options),
                 result: Ok(()),
                 requests: 0,
             };

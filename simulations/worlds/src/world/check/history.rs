@@ -27,11 +27,13 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 /// `slack` returns the time by which an operation that ended at this time may exceed its deadline.
 /// The absence of the caller (`Polling::absence`) is added to the deadline, because an operation
 /// can end only when it is polled. `aftermath` is the number of late operations (`Entry::is_late`)
-/// of a client that may fail because of faults before healing.
+/// of a client that may fail because of faults before healing. `browses_primary` is true for a
+/// client whose [`OperationKind::Browse`] reads from the primary.
 pub fn check_history(
     history: &History,
     slack: impl Fn(&Entry, Instant) -> Duration,
     aftermath: impl Fn(usize) -> usize,
+    browses_primary: impl Fn(usize) -> bool,
 ) -> Result<(), Failure> {
     let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
     for entry in history.entries() {
@@ -91,7 +93,7 @@ pub fn check_history(
             Ending::Acknowledged | Ending::Found(None) | Ending::Abandoned => {}
         }
     }
-    check_reads(history)
+    check_reads(history, browses_primary)
 }
 
 /// True for the errors that a late operation can have because of faults before healing. A broken
@@ -124,7 +126,7 @@ pub fn check_calm(history: &History) -> Result<(), Failure> {
 
 /// Checks the late reads from the primary. If the insert of the document was acknowledged, a late
 /// read must return the document with all acknowledged increments.
-fn check_reads(history: &History) -> Result<(), Failure> {
+fn check_reads(history: &History, browses_primary: impl Fn(usize) -> bool) -> Result<(), Failure> {
     let mut acknowledged: BTreeMap<i64, (bool, i64)> = BTreeMap::new();
     for entry in history.entries() {
         let Some((at, ending)) = &entry.ended else {
@@ -134,8 +136,10 @@ fn check_reads(history: &History) -> Result<(), Failure> {
         match (entry.step.kind, ending) {
             (OperationKind::Insert, Ending::Acknowledged) => *is_inserted = true,
             (OperationKind::Increment, Ending::Acknowledged) => *increments += 1,
-            (OperationKind::Find | OperationKind::Browse, Ending::Found(found))
-                if entry.is_late && *is_inserted =>
+            (kind @ (OperationKind::Find | OperationKind::Browse), Ending::Found(found))
+                if entry.is_late
+                    && *is_inserted
+                    && (kind == OperationKind::Find || browses_primary(entry.client)) =>
             {
                 let n = found.as_ref().and_then(counter);
                 if n.is_none_or(|n| n < *increments) {
@@ -270,7 +274,8 @@ mod tests {
     }
 
     fn failure_of(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
-        let result = check_history(&history(kind, ended), |_, _| Duration::ZERO, |_| 0);
+        let slack = |_: &Entry, _| Duration::ZERO;
+        let result = check_history(&history(kind, ended), slack, |_| 0, |_| true);
         result.err().map(|failure| failure.kind)
     }
 

@@ -11,6 +11,7 @@ mod names;
 mod operation;
 mod pool;
 mod selection;
+mod suitability;
 mod topology;
 
 pub(super) use history::documents;
@@ -22,7 +23,7 @@ use fairness::FairnessChecker;
 use interruption::InterruptionChecker;
 use monitor::MonitorChecker;
 use names::NamesChecker;
-use onionskin_core::{address::Address, event::Event, time::Instant};
+use onionskin_core::{address::Address, event::Event, options::ClientOptions, time::Instant};
 use operation::OperationChecker;
 use pool::PoolChecker;
 use selection::SelectionChecker;
@@ -46,18 +47,18 @@ pub struct EventCheckers {
 }
 
 impl EventCheckers {
-    /// Creates the checkers of a client whose pools have these limits.
+    /// Creates the checkers of a client with these options.
     #[must_use]
-    pub fn new(max_pool_size: u32, max_connecting: u32) -> Self {
+    pub fn new(options: &ClientOptions) -> Self {
         Self {
             last: Instant::ZERO,
-            pool: PoolChecker::new(max_pool_size, max_connecting),
+            pool: PoolChecker::new(options.max_pool_size(), options.max_connecting()),
             fairness: FairnessChecker::default(),
             monitor: MonitorChecker::default(),
             topology: TopologyChecker::default(),
             commands: CommandChecker::default(),
             operation: OperationChecker::default(),
-            selection: SelectionChecker::default(),
+            selection: SelectionChecker::new(options),
             balancer: BalancerChecker::default(),
             interruptions: InterruptionChecker::default(),
             names: NamesChecker::default(),

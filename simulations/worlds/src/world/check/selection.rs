@@ -1,30 +1,51 @@
 //! Checks that each server selection that started ends once, that the selected server is in the
-//! topology and suits the read preference, that none fails for want of a server that the client
-//! knows, and that each command of an operation reports a wait at most once.
+//! topology, suits the read preference and is in the latency window, that none fails for want of a
+//! server that the client knows, and that each command of an operation reports a wait at most once.
 
+use super::suitability::Rules;
 use onionskin_core::{
     address::Address,
-    description::{ServerType, TopologyDescription, TopologyType},
+    description::{ServerType, TopologyDescription},
     error::{Error, ErrorKind},
     event::{CommandEvent, Event, EventKind, SelectionEvent, SelectionFacts},
+    options::ClientOptions,
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SelectionChecker {
+    rules: Rules,
     /// The operations that select a server.
     searching: BTreeSet<u64>,
-    /// The operations that have selected a server. A retry avoids the servers of earlier attempts.
-    selected: BTreeSet<u64>,
+    /// The servers that operations have selected, or to which they have sent a command. A retry
+    /// avoids some of those of its operation.
+    tried: BTreeMap<u64, BTreeSet<Address>>,
     /// The operations that have reported a wait, with the commands for which they did. A command
     /// that has succeeded can be followed by another one of the same name.
     waited: BTreeSet<(u64, Arc<str>)>,
 }
 
 impl SelectionChecker {
+    pub(super) fn new(options: &ClientOptions) -> Self {
+        Self {
+            rules: Rules::of(options),
+            searching: BTreeSet::new(),
+            tried: BTreeMap::new(),
+            waited: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
         let event = match &event.kind {
             EventKind::Selection(event) => event,
+            EventKind::Command(CommandEvent::Started { facts, .. }) => {
+                let tried = self.tried.entry(facts.operation_id).or_default();
+                tried.insert(facts.address.clone());
+                return Ok(());
+            }
             EventKind::Command(CommandEvent::Succeeded { facts, .. }) => {
                 self.waited.retain(|(id, _)| *id != facts.operation_id);
                 return Ok(());
@@ -44,10 +65,13 @@ impl SelectionChecker {
                 )
             }
             SelectionEvent::Succeeded { facts, address, .. } => {
-                let is_first = self.selected.insert(facts.operation_id);
-                super::ensure(suits(facts, address, is_first), || {
-                    format!("the selected server does not suit: {event:?}")
-                })?;
+                let tried = self.tried.entry(facts.operation_id).or_default();
+                if let Err(why) = self.rules.check(facts, address, tried) {
+                    return Err(format!(
+                        "the selected server does not suit, {why}: {event:?}"
+                    ));
+                }
+                tried.insert(address.clone());
                 (facts, self.searching.remove(&facts.operation_id))
             }
             SelectionEvent::Failed { facts, failure, .. } => {
@@ -78,54 +102,12 @@ impl SelectionChecker {
 /// can use it.
 fn is_needless(facts: &SelectionFacts, failure: &Error) -> bool {
     let is_not_found = matches!(failure.kind(), ErrorKind::ServerSelection { .. });
-    // A selector of the application can refuse every server.
-    let is_free = !facts.selector.contains(", ");
-    let is_of_primary = mode(&facts.selector) == Some("primary");
-    is_not_found && is_free && is_of_primary && has_writable(&facts.topology)
-}
-
-/// Returns the mode of the read preference in a text of criteria; `primary` for a write. `None` for
-/// the criteria of an aggregation that writes, which depend on the releases of the servers.
-fn mode(selector: &str) -> Option<&str> {
-    if selector.starts_with("writable server") {
-        return Some("primary");
-    }
-    let rest = selector.strip_prefix("read preference { mode: ")?;
-    rest.split([',', ' ']).next()
-}
-
-/// True if the read preference permits the selected server. `is_first` is true for the first
-/// selection of an operation: only that one considers all servers.
-fn suits(facts: &SelectionFacts, address: &Address, is_first: bool) -> bool {
-    let topology = &facts.topology;
-    let Some(selected) = topology.servers.get(address).map(|s| s.server_type) else {
-        return false;
-    };
-    let is_set = match topology.topology_type {
-        TopologyType::Single => return selected.is_available(),
-        TopologyType::Sharded => return selected == ServerType::Mongos,
-        TopologyType::LoadBalanced => return selected == ServerType::LoadBalancer,
-        TopologyType::ReplicaSetWithPrimary | TopologyType::ReplicaSetNoPrimary => true,
-        _ => false,
-    };
-    let has = |wanted| topology.servers.values().any(|s| s.server_type == wanted);
-    let (primary, secondary) = (ServerType::RsPrimary, ServerType::RsSecondary);
-    // With tags, or a bound of staleness, a server of the preferred type can be unsuitable.
-    let is_free = is_first && !facts.selector.contains(", ");
-    let second_best = |other| !is_free || !has(other);
-    is_set
-        && match mode(&facts.selector) {
-            Some("primary") => selected == primary,
-            Some("secondary") => selected == secondary,
-            Some("primaryPreferred") => {
-                selected == primary || (selected == secondary && second_best(primary))
-            }
-            Some("secondaryPreferred") => {
-                selected == secondary || (selected == primary && second_best(secondary))
-            }
-            Some("nearest") | None => selected == primary || selected == secondary,
-            Some(_) => false,
-        }
+    // With further criteria, a server that accepts writes can be unsuitable.
+    let is_of_primary = matches!(
+        &*facts.selector,
+        "writable server" | "read preference { mode: primary }"
+    );
+    is_not_found && is_of_primary && has_writable(&facts.topology)
 }
 
 fn has_writable(topology: &TopologyDescription) -> bool {
@@ -144,53 +126,65 @@ fn has_writable(topology: &TopologyDescription) -> bool {
 mod tests {
     use super::*;
     use bson::oid::ObjectId;
-    use onionskin_core::description::{ServerDescription, TopologyId};
+    use onionskin_core::{
+        description::{ServerDescription, TopologyId, TopologyType},
+        time::Instant,
+    };
+    use std::time::Duration;
 
-    fn facts(selector: &str, servers: &[(&str, ServerType)]) -> SelectionFacts {
+    fn address(host: &str) -> Address {
+        Address::tcp(host, 1)
+    }
+
+    /// Returns the facts of a read with the mode `nearest`. The primary `a` is nearer than the
+    /// secondary `b`.
+    fn facts() -> SelectionFacts {
         let id = TopologyId(ObjectId::from_bytes([1; 12]));
         let mut topology = TopologyDescription::unknown(id);
         topology.topology_type = TopologyType::ReplicaSetWithPrimary;
-        for (address, server_type) in servers {
-            let address: Address = address.parse().expect("an address");
-            let mut server = ServerDescription::unknown(address.clone());
-            server.server_type = *server_type;
-            topology.servers.insert(address, Arc::new(server));
+        for (host, server_type, millis) in [
+            ("a", ServerType::RsPrimary, 1),
+            ("b", ServerType::RsSecondary, 7),
+        ] {
+            let mut server = ServerDescription::unknown(address(host));
+            server.server_type = server_type;
+            server.round_trip_time = Some(Duration::from_millis(millis));
+            topology.servers.insert(address(host), Arc::new(server));
         }
         SelectionFacts {
             operation: "find".into(),
             operation_id: 1,
-            selector: selector.into(),
+            selector: "read preference { mode: nearest }".into(),
             topology: Arc::new(topology),
         }
     }
 
-    #[test]
-    fn a_server_that_the_read_preference_excludes_is_found() {
-        let [first, second]: [Address; 2] =
-            ["a:1", "b:1"].map(|text| text.parse().expect("an address"));
-        let both = [
-            ("a:1", ServerType::RsPrimary),
-            ("b:1", ServerType::RsSecondary),
-        ];
-        for (selector, is_right) in [
-            ("writable server", [true, false]),
-            ("read preference { mode: primary }", [true, false]),
-            ("read preference { mode: primaryPreferred }", [true, false]),
-            ("read preference { mode: secondary }", [false, true]),
-            (
-                "read preference { mode: secondaryPreferred }",
-                [false, true],
-            ),
-            ("read preference { mode: nearest }", [true, true]),
-        ] {
-            let facts = facts(selector, &both);
-            let found = [&first, &second].map(|address| suits(&facts, address, true));
-            assert_eq!(found, is_right, "{selector}");
+    /// Observes selections of one operation, one after the other, with this `localThresholdMS`.
+    fn select(threshold: u32, hosts: &[&str]) -> Result<(), String> {
+        let options = format!("mongodb://a/?localThresholdMS={threshold}");
+        let options: ClientOptions = options.parse().expect("options");
+        let mut checker = SelectionChecker::new(&options);
+        for host in hosts {
+            let started = SelectionEvent::Started { facts: facts() };
+            let succeeded = SelectionEvent::Succeeded {
+                facts: facts(),
+                address: address(host),
+            };
+            for event in [started, succeeded] {
+                checker.observe(&Event::new(Instant::ZERO, EventKind::Selection(event)))?;
+            }
         }
-        let tagged = "read preference { mode: secondaryPreferred, tagSets: [{}] }";
-        assert!(suits(&facts(tagged, &both), &first, true), "no tag fits");
-        let retried = facts("read preference { mode: secondaryPreferred }", &both);
-        assert!(suits(&retried, &first, false), "the secondary has failed");
-        assert!(!suits(&facts("writable server", &both[1..]), &first, true));
+        checker.finish()
+    }
+
+    #[test]
+    fn a_selected_server_that_does_not_suit_is_found() {
+        assert_eq!(select(6, &["a", "b"]), Ok(()));
+        assert_eq!(select(6, &["b"]), Ok(()), "the window is wide enough");
+        let far = select(5, &["b"]).expect_err("the server is too far");
+        assert!(far.contains("latency window"), "{far}");
+        assert_eq!(select(5, &["a", "b"]), Ok(()), "a retry avoids `a`");
+        let unknown = select(5, &["c"]).expect_err("there is no such server");
+        assert!(unknown.contains("not in the topology"), "{unknown}");
     }
 }

@@ -25,6 +25,7 @@ use onionskin_core::{
     client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
     error::Error,
     event::Subscriptions,
+    options::ReadPreference,
     random::Random,
     time::{Instant, earliest},
     unstable::connection::SocketId,
@@ -66,6 +67,8 @@ pub struct CoreWorld {
 #[derive(Debug)]
 struct Side {
     core: Client,
+    /// The read preference of the client's options.
+    preference: ReadPreference,
     sockets: BTreeMap<SocketId, Socket>,
     links: BTreeMap<LinkId, SocketId>,
     tasks: Vec<Task>,
@@ -131,11 +134,13 @@ impl CoreWorld {
         let mut sides = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(&options, client))?;
-            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            let checkers = EventCheckers::new(&parsed);
+            let preference = parsed.read_preference().clone();
             let config = ClientConfig::new(parsed, split.split(&format!("client {client}")))
                 .map_err(|error| setup::impossible(&error))?;
             sides.push(Side {
                 core: Client::new(config.with_subscriptions(Subscriptions::all())),
+                preference,
                 sockets: BTreeMap::new(),
                 links: BTreeMap::new(),
                 tasks: (0..options.tasks_of(client))
@@ -427,7 +432,8 @@ impl CoreWorld {
             freezes.between(entry.began, at) + SLACK
         };
         let aftermath = |client| self.options.aftermath(client);
-        check_history(&self.history, slack, aftermath)?;
+        let browses_primary = |client| setup::reads_primary(&self.options, client);
+        check_history(&self.history, slack, aftermath, browses_primary)?;
         if self.is_calm {
             check_calm(&self.history)?;
         }

@@ -181,7 +181,7 @@ impl CoreWorld {
                 step.kind, step.id
             ),
         );
-        match step.command() {
+        match step.command(&self.sides[client].preference) {
             Ok(command) => {
                 let start = self.sides[client].core.start(now, command);
                 self.drain(client);

@@ -114,7 +114,7 @@ impl World {
         let mut clients = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(options, client))?;
-            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            let checkers = EventCheckers::new(&parsed);
             executor.shared.lock().checkers.push(checkers);
             let shared = executor.shared.clone();
             let built = Client::builder(executor.runtime(client), parsed)
@@ -291,7 +291,8 @@ impl World {
         }
         let aftermath = |client| self.options.aftermath(client);
         let slack = |entry: &Entry, at| state.freezes.between(entry.began, at) + SLACK;
-        check_history(&state.history, slack, aftermath)?;
+        let browses_primary = |client| setup::reads_primary(&self.options, client);
+        check_history(&state.history, slack, aftermath, browses_primary)?;
         if self.options.is_calm() {
             check_calm(&state.history)?;
         }
@@ -440,10 +441,12 @@ impl Caller {
                 result.map_or(Ending::Abandoned, |r| acknowledged(r.map(|_| ())))
             }
             OperationKind::Find | OperationKind::FindNearby => {
-                let find = collection
-                    .find_one(filter)
-                    .read_preference(step.preference())
-                    .timeout(step.timeout);
+                let of_client = self.client.selection_criteria();
+                let of_client = of_client.map(|criteria| criteria.read_preference().clone());
+                let mut find = collection.find_one(filter).timeout(step.timeout);
+                if let Some(own) = step.preference(&of_client.unwrap_or_default()) {
+                    find = find.read_preference(own);
+                }
                 match self.polled(step, find.into_future()).await {
                     None => Ending::Abandoned,
                     Some(Ok(found)) => Ending::Found(found),
