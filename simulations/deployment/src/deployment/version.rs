@@ -37,6 +37,28 @@ impl ServerVersion {
             max_wire,
         })
     }
+
+    /// True if servers of both releases can be members of one replica set. The releases are of one
+    /// series, such as 7.0, or of two that follow each other in [`NAMES`](Self::NAMES), as during
+    /// an upgrade.
+    #[must_use]
+    pub fn works_with(self, other: Self) -> bool {
+        let places = self.place().zip(other.place());
+        let follows = places.is_some_and(|(own, other)| own.abs_diff(other) <= 1);
+        follows || self.series() == other.series()
+    }
+
+    /// Returns the place of the release in [`NAMES`](Self::NAMES), if its series is there.
+    pub(super) fn place(self) -> Option<usize> {
+        let series = self.series();
+        Self::NAMES.iter().position(|name| *name == series)
+    }
+
+    /// Returns the major and the minor version, such as `7.0`.
+    pub(crate) fn series(self) -> String {
+        let [major, minor, _] = self.release;
+        format!("{major}.{minor}")
+    }
 }
 
 impl Default for ServerVersion {

@@ -58,6 +58,7 @@ impl WorldMember {
             hidden: self.hidden,
             arbiter: self.arbiter,
             tags: self.tags.clone().into_iter().collect(),
+            ..MemberOptions::default()
         }
     }
 }
