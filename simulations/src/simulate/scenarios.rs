@@ -37,6 +37,7 @@ scenarios! {
     "lost-checks"
     "many-clients"
     "mixed"
+    "mixed-monitoring"
     "old-servers"
     "one-way"
     "overloaded"
@@ -48,6 +49,7 @@ scenarios! {
     "refused-logins"
     "renamed"
     "restarts"
+    "rolling-upgrade"
     "routers"
     "shards"
     "short-limits"
@@ -177,6 +179,95 @@ mod tests {
         assert_eq!(events.map(|events| events.len()), Some(3));
         let clients = scenario("clients").each_client;
         assert_eq!(clients.len(), 2);
+    }
+
+    const SET: &str = "shape = \"replica-set\"\nmembers = 3\nsafety = \"20s\"\n";
+
+    /// Returns the text of a scheduled event.
+    fn event(at: u32, event: &str) -> String {
+        format!("[[schedule]]\nat = \"{at}s\"\nevent = {{ {event} }}\n")
+    }
+
+    /// Returns the text of the events of an upgrade.
+    fn upgrade(version: &str) -> String {
+        let upgrade = format!("upgrade = {{ member = 1, version = \"{version}\" }}");
+        event(5, "kill = 1") + &event(6, &upgrade)
+    }
+
+    /// Returns the text of a scenario whose first member has these options.
+    fn member(options: &str) -> String {
+        format!("{SET}[[member-options]]\n{options}\n")
+    }
+
+    #[test]
+    fn two_releases_that_follow_each_other_are_one_scenario() {
+        for right in [
+            format!("version = \"6.0\"\n{SET}{}", upgrade("7.0")),
+            format!("{SET}{}", upgrade("8.0")),
+            member("version = \"6.0\""),
+            member("streaming = false"),
+            format!(
+                "version = \"4.2\"\n{SET}[[member-options]]\n[[member-options]]\n\
+                 streaming = false\n{}",
+                upgrade("4.4")
+            ),
+        ] {
+            parse(&right).expect(&right);
+        }
+    }
+
+    #[test]
+    fn releases_without_effect_or_too_far_apart_are_refused_by_name() {
+        let only = "upgrade = { member = 1, version = \"8.0\" }";
+        for (wrong, reason) in [
+            (member("version = \"6.1\""), "must be one of 4.2"),
+            (member("version = \"5.0\""), "that follow each other"),
+            (
+                format!("version = \"4.2\"\n{}", member("streaming = false")),
+                "before release 4.4",
+            ),
+            (
+                "[[member-options]]\nversion = \"6.0\"".to_owned(),
+                "of a replica set",
+            ),
+            (format!("{SET}{}", upgrade("7.1")), "must be one of 4.2"),
+            (format!("{SET}{}", upgrade("8.2")), "that follow each other"),
+            (format!("{SET}{}", upgrade("7.0")), "a later release"),
+            (
+                format!("safety = \"9s\"\n{}", upgrade("8.0")),
+                "of a replica set",
+            ),
+            (
+                format!("{SET}{}{}", upgrade("8.0"), event(9, only)),
+                "has one `upgrade`",
+            ),
+            (
+                format!("{SET}{}{}", event(5, "kill = 0"), event(6, only)),
+                "needs a `kill` or `shut-down`",
+            ),
+            (
+                format!(
+                    "{SET}{}{}{}",
+                    event(4, "kill = 1"),
+                    event(5, "restart = 1"),
+                    event(6, only)
+                ),
+                "needs a `kill` or `shut-down`",
+            ),
+            (
+                format!(
+                    "{SET}{}",
+                    event(
+                        5,
+                        "reconfigure = { member = 1, options = { version = \"8.0\" } }"
+                    )
+                ),
+                "cannot change `version`",
+            ),
+        ] {
+            let error = parse(&wrong).expect_err(&wrong);
+            assert!(error.contains(reason), "{wrong}: {error}");
+        }
     }
 
     #[test]

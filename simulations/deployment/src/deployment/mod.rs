@@ -22,6 +22,7 @@ mod settings;
 mod settle;
 mod upkeep;
 mod users;
+mod version;
 
 pub use crate::server::{Job, JobDone, JobKey, is_command};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
@@ -30,9 +31,10 @@ pub use auth_fault::AuthFault;
 pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions, plain_message};
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_SHARDS, MAX_VOTING_MEMBERS,
-    MemberOptions, NetworkOptions, ReplicaSetOptions, ServerVersion, Shape,
+    MemberOptions, NetworkOptions, ReplicaSetOptions, Shape,
 };
 pub use users::{AuthMechanism, AuthOptions, EXTERNAL, Role, User};
+pub use version::ServerVersion;
 
 use crate::{
     replica::{Bound, Replica, SetConfig},

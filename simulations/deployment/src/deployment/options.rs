@@ -3,6 +3,7 @@
 use super::{
     compression::{CompressionOptions, is_compiled},
     users::{AuthOptions, User},
+    version::ServerVersion,
 };
 use onionskin_core::{address::Address, time::WallTime};
 use std::{fmt, time::Duration};
@@ -37,7 +38,8 @@ pub struct DeploymentOptions {
     pub auth: AuthOptions,
     /// The compressors of messages.
     pub compression: CompressionOptions,
-    /// The release that the servers claim to be.
+    /// The release that the servers claim to be. A member of a replica set can have
+    /// [its own](MemberOptions::version).
     pub version: ServerVersion,
     /// Limits that the servers enforce. Some of them are in hello replies.
     pub limits: Limits,
@@ -125,6 +127,27 @@ impl DeploymentOptions {
         usize::try_from(hash % shards).unwrap_or(0)
     }
 
+    /// Returns the options of a member of the replica set. `None` if there is no such member.
+    pub(crate) fn member(&self, member: usize) -> Option<&MemberOptions> {
+        match &self.shape {
+            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
+            Shape::ReplicaSet(set) => set.members.get(member),
+        }
+    }
+
+    /// Returns the release of a server when the deployment starts.
+    pub(crate) fn version_of(&self, member: usize) -> ServerVersion {
+        let own = self.member(member).and_then(|member| member.version);
+        own.unwrap_or(self.version)
+    }
+
+    /// Returns the oldest release of a server when the deployment starts.
+    pub(crate) fn oldest_version(&self) -> ServerVersion {
+        let versions = (0..self.addresses.len()).map(|member| self.version_of(member));
+        let oldest = versions.min_by_key(|version| version.release);
+        oldest.unwrap_or(self.version)
+    }
+
     /// Returns an error if the options are not valid.
     pub fn check(&self) -> Result<(), InvalidOptions> {
         let fail = |reason| Err(InvalidOptions { reason });
@@ -159,6 +182,9 @@ impl DeploymentOptions {
                     return fail(
                         "heartbeat_interval and election_timeout must be longer than zero",
                     );
+                }
+                if let Some(reason) = set.version_fault(self.version) {
+                    return fail(reason);
                 }
                 set.members.len()
             }
@@ -255,9 +281,24 @@ impl ReplicaSetOptions {
             initial_primary: Some(0),
         }
     }
+
+    /// Returns the reason why the members cannot have their releases, if there is one. `version` is
+    /// that of the members without their own.
+    fn version_fault(&self, version: ServerVersion) -> Option<&'static str> {
+        let mut own = self.members.iter().filter_map(|member| member.version);
+        if own.any(|version| version.place().is_none()) {
+            return Some("the release of a member is not one of ServerVersion::NAMES");
+        }
+        let of = |member: &MemberOptions| member.version.unwrap_or(version);
+        let versions: Vec<ServerVersion> = self.members.iter().map(of).collect();
+        let fits = |one: &ServerVersion| versions.iter().all(|other| one.works_with(*other));
+        (!versions.iter().all(fits))
+            .then_some("the releases of two members do not follow each other")
+    }
 }
 
-/// The options of one member of a replica set.
+/// The options of one member of a replica set. All but the last two belong to the configuration of
+/// the set, and can change with [`Deployment::reconfigure`](super::Deployment::reconfigure).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberOptions {
     /// The priority in elections. A member with 0 never becomes primary, and a member with a higher
@@ -271,6 +312,14 @@ pub struct MemberOptions {
     pub arbiter: bool,
     /// The member's tags, for read preferences. Default: none.
     pub tags: Vec<(String, String)>,
+    /// The release that the member claims to be until an
+    /// [upgrade](super::Deployment::upgrade). `None`: that of the deployment. The releases of two
+    /// members must [work together](ServerVersion::works_with). Default: `None`.
+    pub version: Option<ServerVersion>,
+    /// True if the member has the streaming protocol of its release. With false, its replies have
+    /// no `topologyVersion`, so that drivers poll it. Releases before 4.4 never have the protocol.
+    /// Default: true.
+    pub streaming: bool,
 }
 
 impl Default for MemberOptions {
@@ -281,6 +330,8 @@ impl Default for MemberOptions {
             hidden: false,
             arbiter: false,
             tags: Vec::new(),
+            version: None,
+            streaming: true,
         }
     }
 }
@@ -317,61 +368,6 @@ impl MemberOptions {
     #[must_use]
     pub const fn can_lead(&self) -> bool {
         self.priority > 0 && self.votes && !self.arbiter
-    }
-}
-
-/// The release that a server claims to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerVersion {
-    /// The major version, the minor version and the patch version.
-    pub release: [u16; 3],
-    /// The `minWireVersion` in hello replies.
-    pub min_wire: i32,
-    /// The `maxWireVersion` in hello replies.
-    pub max_wire: i32,
-}
-
-impl ServerVersion {
-    /// The names of the releases that [`named`](Self::named) knows.
-    pub const NAMES: [&str; 7] = ["4.2", "4.4", "5.0", "6.0", "7.0", "8.0", "8.2"];
-
-    /// Returns a release by its name, such as `8.0`, with its wire versions. The commands, their
-    /// fields and their errors follow the release as far as `docs/simulated-server.md` says.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let (release, max_wire) = match name {
-            "4.2" => ([4, 2, 25], 8),
-            "4.4" => ([4, 4, 29], 9),
-            "5.0" => ([5, 0, 31], 13),
-            "6.0" => ([6, 0, 20], 17),
-            "7.0" => ([7, 0, 24], 21),
-            "8.0" => ([8, 0, 4], 25),
-            "8.2" => ([8, 2, 1], 27),
-            _ => return None,
-        };
-        Some(Self {
-            release,
-            min_wire: 0,
-            max_wire,
-        })
-    }
-}
-
-impl Default for ServerVersion {
-    /// Returns release 7.0.24 with the wire versions 0 to 21.
-    fn default() -> Self {
-        Self {
-            release: [7, 0, 24],
-            min_wire: 0,
-            max_wire: 21,
-        }
-    }
-}
-
-impl fmt::Display for ServerVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [major, minor, patch] = self.release;
-        write!(f, "{major}.{minor}.{patch}")
     }
 }
 

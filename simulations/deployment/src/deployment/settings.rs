@@ -1,6 +1,7 @@
 //! Changes of the settings of members while they run.
 
-use super::{Deployment, MemberOptions, Shape};
+use super::{Deployment, MemberOptions, ServerVersion, Shape};
+use crate::server::Member;
 use onionskin_core::time::Instant;
 
 impl Deployment {
@@ -21,7 +22,8 @@ impl Deployment {
     /// The reason why nothing changes: there is no primary, it is [frozen](Self::freeze) or could
     /// not lead any more, a hidden member has a priority, or the member would get or lose its vote
     /// or its data. A simulated set has the same voters and arbiters all the time. Servers before
-    /// release 6.0 order configurations in another way, and are not reconfigured.
+    /// release 6.0 order configurations in another way, and a set that began with one is not
+    /// reconfigured. The release of the member and its streaming stay as they are.
     pub fn reconfigure(
         &mut self,
         now: Instant,
@@ -34,6 +36,39 @@ impl Deployment {
         let primary = primary.ok_or("there is no primary that goes on")?;
         self.members[primary].reconfigure(now, member, options)?;
         self.settle(now);
+        Ok(())
+    }
+
+    /// Returns the release of a member's process; `None` if the member does not exist. A member
+    /// that does not run has that of its last process.
+    #[must_use]
+    pub fn version(&self, member: usize) -> Option<ServerVersion> {
+        self.members.get(member).map(Member::version)
+    }
+
+    /// Installs a later release for a member of the replica set. The member has it from its next
+    /// [start](Self::restart) on, and its running process goes on as before.
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing changes: there is no such member or no replica set, the release is
+    /// not later than the installed one, or it does not [work](ServerVersion::works_with) with a
+    /// release that a member has, or will have after its next start.
+    pub fn upgrade(&mut self, member: usize, version: ServerVersion) -> Result<(), String> {
+        let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
+        let installed = self.members.get(member).filter(|_| is_set);
+        let installed = installed.map(Member::installed_version);
+        let installed = installed.ok_or("there is no such member of a replica set")?;
+        if version.release <= installed.release {
+            return Err(format!("{version} is not later than {installed}"));
+        }
+        let versions = |member: &Member| [member.version(), member.installed_version()];
+        let mut known: Vec<ServerVersion> = self.members.iter().flat_map(versions).collect();
+        known.retain(|other| !version.works_with(*other));
+        if let Some(other) = known.first() {
+            return Err(format!("{version} and {other} do not follow each other"));
+        }
+        self.members[member].set_installed_version(version);
         Ok(())
     }
 }

@@ -324,7 +324,9 @@ impl Replica {
         }
         let known = self.log.term_at(last.index) == Some(last.term);
         if !known && last.index > self.commit {
+            let own = self.store.release();
             self.store = store;
+            self.store.set_release(own);
             self.records = records;
             self.log = Log::starting_after(last, time);
             self.commit = last.index;

@@ -27,7 +27,7 @@ impl Member {
                 Document::new()
             }
             "startSession" => self.start_session(),
-            "getnonce" if self.options.version.release < [6, 2, 0] => self.nonce(),
+            "getnonce" if self.program.version.release < [6, 2, 0] => self.nonce(),
             "buildInfo" | "buildinfo" => self.build_info(),
             "hostInfo" => host_info(),
             "serverStatus" => self.server_status(now),
@@ -69,7 +69,7 @@ impl Member {
     }
 
     fn build_info(&self) -> Document {
-        let version = self.options.version;
+        let version = self.program.version;
         let [major, minor, patch] = version.release.map(i32::from);
         doc! {
             "version": version.to_string(),
@@ -91,7 +91,7 @@ impl Member {
         let connections = self.connections.len();
         doc! {
             "host": self.options.addresses[self.index].to_string(),
-            "version": self.options.version.to_string(),
+            "version": self.program.version.to_string(),
             "process": if self.is_router() { "mongos" } else { "mongod" },
             "pid": 1_i64,
             "uptime": uptime.as_secs_f64(),
@@ -116,18 +116,16 @@ impl Member {
     }
 
     fn parameters(&self, request: &Request) -> Result<Document, Fault> {
-        let minor = format!(
-            "{}.{}",
-            self.options.version.release[0], self.options.version.release[1]
-        );
+        // As in a server, it stays that of the oldest member during an upgrade.
+        let compatible = self.options.oldest_version().series();
         let mechanisms = self.options.auth.mechanisms.iter();
         let mechanisms: Vec<&str> = mechanisms.map(|mechanism| mechanism.name()).collect();
         let mut known = doc! {
-            "featureCompatibilityVersion": { "version": minor },
+            "featureCompatibilityVersion": { "version": compatible },
             "authenticationMechanisms": mechanisms,
             "enableTestCommands": true,
         };
-        if self.options.version.release >= [5, 0, 0] {
+        if self.program.version.release >= [5, 0, 0] {
             known.insert(REQUIRE_API, self.requires_api);
         }
         if !self.is_router() {

@@ -160,7 +160,7 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
-            } else if key == REQUIRE_API && self.options.version.release >= [5, 0, 0] {
+            } else if key == REQUIRE_API && self.program.version.release >= [5, 0, 0] {
                 let requires = truth(request.command.get(key));
                 was = std::mem::replace(&mut self.requires_api, requires).into();
             } else if !self.is_router()

@@ -31,9 +31,9 @@ impl Member {
             "create" => {
                 let name = namespace(request)?;
                 // Since 7.0, a collection with the same options is no error; for routers never.
-                let is_error = self.options.version.release < [7, 0, 0] && self.shard.is_none();
+                let is_error = self.program.version.release < [7, 0, 0] && self.shard.is_none();
                 if is_error && store.contains(&name) {
-                    let text = match self.options.version.release < [4, 4, 0] {
+                    let text = match self.program.version.release < [4, 4, 0] {
                         true => format!("a collection '{name}' already exists"),
                         false => format!("Collection already exists. NS: {name}"),
                     };
@@ -57,7 +57,7 @@ impl Member {
             }
             "drop" => {
                 let name = namespace(request)?;
-                let is_old = self.options.version.release < [7, 0, 0];
+                let is_old = self.program.version.release < [7, 0, 0];
                 if let Some(indexes) = store.drop_collection(&name)? {
                     let n = i32::try_from(indexes).unwrap_or(i32::MAX);
                     return Ok(doc! { "nIndexesWas": n, "ns": name.to_string() });
@@ -148,7 +148,7 @@ impl Member {
         let mut reply = doc! { "ns": name.to_string() };
         if !self.replica.store().contains(&name) {
             reply.extend(doc! { "size": 0, "count": 0 });
-            if self.options.version.release >= [6, 0, 0] {
+            if self.program.version.release >= [6, 0, 0] {
                 reply.insert("numOrphanDocs", 0);
             }
             reply.extend(doc! {

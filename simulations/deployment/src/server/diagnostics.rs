@@ -88,7 +88,7 @@ impl Member {
             database: request.database.clone(),
             command: inner,
         };
-        commands::check(&inner, self.options.version.release)?;
+        commands::check(&inner, self.program.version.release)?;
         self.check_uuid(&inner)?;
         self.plan(now, &inner, verbosity)
     }
@@ -151,7 +151,7 @@ impl Member {
             reply.insert("executionStats", statistics);
         }
         reply.insert("command", explained);
-        let version = self.options.version.to_string();
+        let version = self.program.version.to_string();
         let port = match &self.options.addresses.get(self.index) {
             Some(Address::Tcp { port, .. }) => i32::from(*port),
             _ => 27017,

@@ -198,7 +198,7 @@ impl Member {
         self.check_authorized(now, conn, request)?;
         self.note_gossip(now, request)?;
         self.check_legacy(request)?;
-        commands::check(request, self.options.version.release)?;
+        commands::check(request, self.program.version.release)?;
         if self.requires_api && !self.is_internal(conn) {
             commands::require_api(request)?;
         }
@@ -275,7 +275,7 @@ impl Member {
                 | "buildInfo"
                 | "buildinfo"
         );
-        if request.legacy && !is_first && self.options.version.release >= [5, 1, 0] {
+        if request.legacy && !is_first && self.program.version.release >= [5, 1, 0] {
             let text = format!("Unsupported OP_QUERY command: {}. {UPGRADE}", request.name);
             return Err(fault(352, text));
         }

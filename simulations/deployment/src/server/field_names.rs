@@ -13,7 +13,7 @@ const OF_REFERENCES: [&str; 3] = ["$ref", "$id", "$db"];
 impl Member {
     /// True if this server refuses some fields whose name begins with a dollar sign.
     pub(super) fn refuses_dollars(&self) -> bool {
-        self.options.version.release < [5, 0, 0]
+        self.program.version.release < [5, 0, 0]
     }
 
     /// Returns an error if this server does not store a new document. Servers before 5.0 look only

@@ -47,7 +47,7 @@ impl Member {
     /// the result.
     pub(super) fn forwards(&self, request: &Request) -> bool {
         let holds_data = self.set_member().is_some_and(|member| !member.arbiter);
-        let is_new = self.options.version.release >= [5, 0, 0];
+        let is_new = self.program.version.release >= [5, 0, 0];
         holds_data && is_new && request.name == "aggregate" && !self.replica.is_leader()
     }
 

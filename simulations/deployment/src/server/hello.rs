@@ -14,9 +14,6 @@ use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// The `maxWireVersion` of 4.4, the first release that has awaitable hellos.
-const FIRST_STREAMING_WIRE_VERSION: i32 = 9;
-
 /// Returns the application's name from a hello that has client metadata.
 pub(super) fn app_name(request: &Request) -> Option<String> {
     let client = request.command.get_document("client").ok()?;
@@ -43,7 +40,7 @@ impl Member {
         let service = self.check_first_hello(conn, truth(command.get("loadBalanced")))?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
-        if !self.streams() && (seen.is_some() || wait.is_some()) {
+        if !self.program.streams() && (seen.is_some() || wait.is_some()) {
             let text = "BSON field 'isMaster.topologyVersion' is an unknown field";
             return Err(fault(40415, text));
         }
@@ -131,12 +128,6 @@ impl Member {
         self.start(now, conn, request);
     }
 
-    /// True if the claimed release is 4.4 or later, which has `topologyVersion` and awaitable
-    /// hellos.
-    pub(super) fn streams(&self) -> bool {
-        self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
-    }
-
     fn hello_reply(&self, now: Instant, conn: ConnId, request: &Request) -> Document {
         let limits = &self.options.limits;
         let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
@@ -150,7 +141,7 @@ impl Member {
         } else {
             "ismaster"
         };
-        if self.streams() {
+        if self.program.streams() {
             let version = doc! { "processId": self.process_id, "counter": self.counter };
             reply.insert("topologyVersion", version);
         }
@@ -169,8 +160,8 @@ impl Member {
             "maxWriteBatchSize": number(limits.max_write_batch),
             "localTime": DateTime::from_millis(wall),
             "connectionId": self.connections.get(&conn).map_or(0, |c| c.number),
-            "minWireVersion": self.options.version.min_wire,
-            "maxWireVersion": self.options.version.max_wire,
+            "minWireVersion": self.program.version.min_wire,
+            "maxWireVersion": self.program.version.max_wire,
             "readOnly": false,
         });
         if let Some(minutes) = limits.session_timeout_minutes {

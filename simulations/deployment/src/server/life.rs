@@ -84,8 +84,11 @@ impl Member {
         self.max_connections = most.map_or(given, |most| most.min(given));
     }
 
-    /// Gives the member the identity of a new process.
+    /// Gives the member the identity of a new process, and the release that is installed.
     pub(super) fn begin_life(&mut self, now: Instant) {
+        self.program.start();
+        let release = self.release();
+        self.replica.store_mut().set_release(release);
         self.started = now;
         (self.counter, self.connected) = (0, 0);
         self.routing.times = None;

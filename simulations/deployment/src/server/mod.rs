@@ -27,6 +27,7 @@ mod life;
 mod operations;
 mod overload;
 mod plan;
+mod program;
 mod read;
 mod read_concern;
 mod read_preference;
@@ -61,7 +62,7 @@ use crate::{
         MemberEvent, MemberOptions, MemberState, Shape,
     },
     replica::{Message, Replica, ReplicaEvent},
-    store::{Release, Store},
+    store::Store,
 };
 use admission::Admission;
 use bson::oid::ObjectId;
@@ -75,6 +76,7 @@ use onionskin_core::{
     time::{Instant, WallTime, earliest},
 };
 use overload::Overload;
+use program::Program;
 use router::Routing;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -110,6 +112,7 @@ pub(crate) struct Member {
     /// The number of the shard, if this is one.
     shard: Option<usize>,
     options: Arc<DeploymentOptions>,
+    program: Program,
     accounts: Arc<Accounts>,
     replica: Replica,
     random: Random,
@@ -184,9 +187,8 @@ impl Member {
         seed: &Seed,
     ) -> Self {
         let limit = options.limits.max_data_bytes;
-        let release = Release(options.version.release);
         replica.store_mut().set_limit(limit);
-        replica.store_mut().set_release(release);
+        let program = Program::new(&options, index);
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);
@@ -196,6 +198,7 @@ impl Member {
             index,
             shard: None,
             options,
+            program,
             accounts,
             replica,
             random,

@@ -116,7 +116,7 @@ impl Member {
         let Bson::Document(concern) = concern else {
             return Err(fault(9, "readConcern field should be an object"));
         };
-        let is_old = self.options.version.release[0] < 8;
+        let is_old = self.program.version.release[0] < 8;
         if let Some(field) = concern.keys().find(|key| !FIELDS.contains(&key.as_str())) {
             return Err(match is_old {
                 true => fault(72, format!("Unrecognized option in readConcern: {field}")),

@@ -55,7 +55,7 @@ impl Member {
     ) -> Result<(), (i32, String)> {
         let config = self.replica.config();
         let not_here = |text: &str| Err((238, format!("this simulated server {text}")));
-        if self.options.version.release < [6, 0, 0] {
+        if self.options.oldest_version().release < [6, 0, 0] {
             return not_here("reconfigures only servers from release 6.0 on");
         }
         if config.members.len() != members.len() {
@@ -192,5 +192,6 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
         hidden: flag("hidden")?,
         arbiter,
         tags,
+        ..MemberOptions::default()
     })
 }

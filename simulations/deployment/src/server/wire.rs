@@ -226,7 +226,7 @@ impl Member {
         }
         let version = (self.process_id, self.counter);
         let (set, is_router) = (self.is_set(), self.is_router());
-        let (streams, quiesces) = (self.streams(), self.quiesces());
+        let (streams, quiesces) = (self.program.streams(), self.quiesces());
         // Errors and write concern errors have it alike.
         let version = |code| {
             let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
@@ -238,7 +238,7 @@ impl Member {
         let start = connection.out.len();
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         // Servers before 4.4 do not label their errors (RW-16).
-        let is_labelled = self.options.version.release >= [4, 4, 0];
+        let is_labelled = self.program.version.release >= [4, 4, 0];
         let retryable =
             is_labelled && request.command.contains_key("txnNumber") && (set || is_router);
         match answer {

@@ -179,13 +179,13 @@ impl Member {
 
     /// Returns the release that the server claims to be.
     pub(super) fn release(&self) -> Release {
-        Release(self.options.version.release)
+        Release(self.program.version.release)
     }
 
     /// True if documents of a collection cannot be removed: it is capped, and the server is one
     /// before 5.0.7.
     pub(super) fn refuses_removal(&self, namespace: &Namespace) -> bool {
-        let is_old = self.options.version.release < [5, 0, 7];
+        let is_old = self.program.version.release < [5, 0, 7];
         is_old && self.replica.store().statistics(namespace).capped
     }
 

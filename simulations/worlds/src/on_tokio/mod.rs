@@ -258,7 +258,8 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For a member, a shard or a client that does not exist, for [`Disaster::Freeze`] and
+    /// For a member, a shard or a client that does not exist, for a [`Disaster::Upgrade`] to an
+    /// unknown release or without a replica set, for [`Disaster::Freeze`] and
     /// [`Disaster::CloseClient`], because only the program can stop or close its clients, and for
     /// [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name server.
     pub fn strike(&self, disaster: &Disaster) {

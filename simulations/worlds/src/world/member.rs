@@ -1,6 +1,6 @@
 //! The options of the members of a replica set, as a scenario names them.
 
-use onionskin_deployment::deployment::MemberOptions;
+use onionskin_deployment::deployment::{MemberOptions, ServerVersion};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
@@ -18,6 +18,11 @@ pub struct WorldMember {
     pub hidden: bool,
     /// True if the member votes but holds no data. Default: false.
     pub arbiter: bool,
+    /// The release of the member at the start, such as `6.0`. Default: that of the servers.
+    pub version: Option<String>,
+    /// True if the member has the streaming protocol, as releases from 4.4 on do. Otherwise clients
+    /// poll it. Default: true.
+    pub streaming: bool,
     /// The tags, for read preferences. Default: none.
     pub tags: BTreeMap<String, String>,
 }
@@ -29,6 +34,8 @@ impl Default for WorldMember {
             votes: true,
             hidden: false,
             arbiter: false,
+            version: None,
+            streaming: true,
             tags: BTreeMap::new(),
         }
     }
@@ -58,6 +65,8 @@ impl WorldMember {
             hidden: self.hidden,
             arbiter: self.arbiter,
             tags: self.tags.clone().into_iter().collect(),
+            version: self.version.as_deref().and_then(ServerVersion::named),
+            streaming: self.streaming,
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod network;
 pub mod options;
 pub mod picture;
 pub mod plan;
+mod releases;
 pub mod report;
 pub mod runtime;
 pub mod scenario;

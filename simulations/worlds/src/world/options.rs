@@ -142,8 +142,8 @@ pub struct WorldOptions {
     /// The options of the first members of a replica set. The others have the defaults. Default:
     /// empty, so that all members are equal.
     pub member_options: Vec<MemberOptions>,
-    /// The release of the servers. Default: `None`, for release 7.0, or with
-    /// [`Workload::Applications`] for 7.0 or 8.0.
+    /// The release of the servers, apart from members with [their own](MemberOptions::version).
+    /// Default: `None`, for release 7.0, or with [`Workload::Applications`] for 7.0 or 8.0.
     pub version: Option<ServerVersion>,
     /// True if the members are routers in front of shards. Default: true for one seed in 6.
     pub sharded: bool,

@@ -6,10 +6,11 @@ use super::{
     drawn::drawn,
     member::WorldMember,
     options::WorldOptions,
+    releases,
     scenario::{Scheduled, Span},
 };
 use onionskin_core::{random::Random, time::Instant};
-use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shape};
+use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, fmt};
 
@@ -38,6 +39,15 @@ pub enum Disaster {
         member: usize,
         /// The new options.
         options: WorldMember,
+    },
+    /// A later release is installed for a member of the replica set. The member has it when it
+    /// starts again the next time. If another member has, or will have, a release that does not
+    /// follow, nothing happens.
+    Upgrade {
+        /// The index of the member, from 0.
+        member: usize,
+        /// The release, such as `7.0`.
+        version: String,
     },
     /// Each server accepts only this number of connections, and closes further ones at once.
     /// Connections that are open stay.
@@ -148,6 +158,14 @@ impl Disaster {
                 // During an election, nobody can do it.
                 let _ = deployment.reconfigure(now, member, options.options());
             }
+            Self::Upgrade {
+                member,
+                ref version,
+            } => {
+                if let Some(version) = ServerVersion::named(version) {
+                    let _ = deployment.upgrade(member, version);
+                }
+            }
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
@@ -194,6 +212,7 @@ impl Disaster {
             | Self::CutShards { .. }
             | Self::FreezeMember { .. }
             | Self::Reconfigure { .. }
+            | Self::Upgrade { .. }
             | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::FailCommands(_)
@@ -205,16 +224,22 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands has an effect.
+    /// fault of commands or an upgrade can have an effect.
     ///
     /// # Errors
     ///
-    /// The text says which member or shard is missing, or what the fault needs.
+    /// The text says which member or shard is missing, or what the fault or the upgrade needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
         if let Self::FailCommands(fault) = self
             && let Some(reason) = fault.idle()
         {
             return Err(reason.to_owned());
+        }
+        if let Self::Upgrade { version, .. } = self {
+            if !matches!(options.shape, Shape::ReplicaSet(_)) {
+                return Err("only the members of a replica set are upgraded".to_owned());
+            }
+            releases::known(version)?;
         }
         let has_shards = matches!(options.shape, Shape::Sharded | Shape::LoadBalanced { .. });
         let shards = if has_shards { options.shards } else { 0 };
@@ -246,6 +271,7 @@ impl Disaster {
             | Self::Disconnect(member)
             | Self::FreezeMember { member, .. }
             | Self::Reconfigure { member, .. }
+            | Self::Upgrade { member, .. }
             | Self::Isolate(member) => needs.members = up_to(member),
             Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
             Self::CutClient { client, member, .. } => {
@@ -300,6 +326,9 @@ impl fmt::Display for Disaster {
             }
             Self::Reconfigure { member, options } => {
                 write!(f, "member {member} becomes {options}")
+            }
+            Self::Upgrade { member, version } => {
+                write!(f, "member {member} will start with release {version}")
             }
             Self::CutMembers { from, to } => {
                 write!(f, "messages from member {from} to member {to} are lost")

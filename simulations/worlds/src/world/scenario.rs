@@ -23,7 +23,6 @@ use super::{
     plan::{Disaster, Needs},
     run_seed,
 };
-use onionskin_deployment::deployment::ServerVersion;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -88,7 +87,7 @@ pub struct Scenario {
     pub shards: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
-    /// The release of the servers, such as `6.0`. It is not drawn.
+    /// The release of the servers, such as `6.0`. A member can have its own. It is not drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The number of clients, at least one.
@@ -154,7 +153,7 @@ impl Scenario {
             .iter()
             .map(WorldMember::options)
             .collect();
-        options.version = self.version.as_deref().and_then(ServerVersion::named);
+        options.version = self.named_version();
         set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
@@ -260,11 +259,7 @@ impl Scenario {
         if let Some(fault) = self.member_options.iter().find_map(|m| m.options().fault()) {
             return Some(fault.to_owned());
         }
-        let version = self.version.as_deref()?;
-        ServerVersion::named(version).is_none().then(|| {
-            let names = ServerVersion::NAMES.join(", ");
-            format!("`version` must be one of {names}")
-        })
+        self.release_fault()
     }
 
     fn span_fault(&self) -> Option<String> {
@@ -367,19 +362,15 @@ impl Scenario {
         let old = self.member_options.get(member).unwrap_or(&equal);
         if self.shape != Some(WorldShape::ReplicaSet) || self.members.is_none_or(|n| n < 2) {
             Some("a `reconfigure` needs `shape` and `members` of a replica set")
-        } else if self.old_version() {
+        } else if new.version.is_some() || !new.streaming {
+            Some("a `reconfigure` cannot change `version` and `streaming`")
+        } else if self.has_old_version() {
             Some("servers before release 6.0 are not reconfigured")
         } else if (old.votes, old.arbiter) != (new.votes, new.arbiter) {
             Some("a `reconfigure` cannot change `votes` and `arbiter`")
         } else {
             new.options().fault()
         }
-    }
-
-    /// True for servers that order configurations in another way than the simulated ones.
-    fn old_version(&self) -> bool {
-        let version = self.version.as_deref().and_then(ServerVersion::named);
-        version.is_some_and(|version| version.release < [6, 0, 0])
     }
 
     fn schedule_fault(&self) -> Option<String> {

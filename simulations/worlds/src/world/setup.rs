@@ -97,10 +97,15 @@ fn version(options: &WorldOptions, seed: &Seed) -> ServerVersion {
     }
 }
 
-/// True if the servers have the command `bulkWrite`.
+/// True if all servers have the command `bulkWrite` from the start on.
 pub(super) fn has_bulk_write(options: &WorldOptions, seed: &Seed) -> bool {
+    let has = |version: ServerVersion| version.max_wire >= BULK_WRITE_WIRE_VERSION;
+    let mut own = options.member_options.iter().filter_map(|m| m.version);
+    if !own.all(has) {
+        return false;
+    }
     if let Some(version) = options.version {
-        return version.max_wire >= BULK_WRITE_WIRE_VERSION;
+        return has(version);
     }
     let is_drawn = options.workload == Workload::Applications;
     is_drawn && seed.split("version").random().chance(1, 2)

@@ -16,6 +16,7 @@ mod forwarded_writes;
 mod freezes;
 mod jobs;
 mod memory;
+mod mixed_releases;
 mod older_releases;
 mod operations;
 mod other_drivers;

@@ -139,7 +139,7 @@ impl Member {
                         alternative.";
             return Err(fault(263, text));
         }
-        if !PERMITTED.contains(&name) || is_new && self.options.version.release < [4, 4, 0] {
+        if !PERMITTED.contains(&name) || is_new && self.program.version.release < [4, 4, 0] {
             let text = format!("Cannot run '{name}' in a multi-document transaction.");
             return Err(fault(263, text));
         }

@@ -48,7 +48,7 @@ impl Member {
         }
         let text = "the open transactions of this simulated server have reached a limit of memory \
                     (`Limits`)";
-        let code = match self.options.version.release < [6, 2, 0] {
+        let code = match self.program.version.release < [6, 2, 0] {
             true => 146,
             false => 388,
         };

@@ -133,7 +133,7 @@ impl Member {
 
     /// Returns the error for a statement of a transaction that has ended.
     pub(super) fn has_ended(&self, number: i64, code: i32, outcome: &str) -> Fault {
-        let shown = match self.options.version.release[0] {
+        let shown = match self.program.version.release[0] {
             ..6 => number.to_string(),
             _ => format!("with {{ txnNumber: {number} }}"),
         };
@@ -261,7 +261,7 @@ impl Member {
         names: Vec<Namespace>,
         request: &Request,
     ) -> Result<(), Fault> {
-        let release = self.options.version.release;
+        let release = self.program.version.release;
         let writes = self.is_write(request);
         let newest = self.replica.store();
         let Some(open) = self.transactions.get_mut(session) else {
@@ -323,7 +323,7 @@ impl Member {
 
     fn check_written(&self, name: &Namespace, request: &Request) -> Result<(), Fault> {
         let Some(collection) = self.replica.store().collection(name) else {
-            return match self.options.version.release < [4, 4, 0] {
+            return match self.program.version.release < [4, 4, 0] {
                 true if request.name != "delete" => {
                     let text =
                         format!("Cannot create namespace {name} in multi-document transaction.");

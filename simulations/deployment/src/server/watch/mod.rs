@@ -211,7 +211,7 @@ impl Member {
     }
 
     fn stream_labels(&self, request: &Request, code: i32) -> Vec<String> {
-        let says_resumable = self.options.version.release >= [4, 4, 0];
+        let says_resumable = self.program.version.release >= [4, 4, 0];
         let label = match code {
             _ if ends_streams(code) => NOT_RESUMABLE,
             code if says_resumable && is_resumable(code) && self.is_of_stream(request) => RESUMABLE,

@@ -33,7 +33,7 @@ impl Member {
                         $changeStream cannot run within a multi-document transaction";
             return Err(fault(263, text));
         }
-        let release = self.options.version.release;
+        let release = self.program.version.release;
         commands::check_change_stream(operand, release)?;
         let Bson::Document(options) = operand else {
             let text = "the $changeStream stage must be an object";
