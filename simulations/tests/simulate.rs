@@ -399,3 +399,29 @@ fn a_report_that_cannot_be_written_does_not_hide_the_verdict() {
         assert!(text(&output.stdout).contains("1 of 1 seeds"), "{output:?}");
     }
 }
+
+#[test]
+fn a_violated_expectation_is_printed_with_its_replay() {
+    for way in ["core", "runtime"] {
+        for (least, code) in [("1", 0), ("1000000", 5)] {
+            let content = format!("{SHORT}[expect]\nsucceeded = {least}\n");
+            let scenario = file(&format!("expected-{way}-{least}.toml"), &content);
+            let scenario = scenario.to_str().expect("text");
+            let output = simulate(&[scenario, "--seeds", "4..6", "--way", way]);
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{way} {least}: {errors}");
+            if code == 0 {
+                continue;
+            }
+            assert!(errors.contains("and not 1000000 or more"), "{errors}");
+            let replay = errors.lines().find_map(|line| line.split_once("simulate "));
+            let replay: Vec<&str> = replay.expect("a replay").1.split(' ').collect();
+            let again = simulate(&replay);
+            assert_eq!(again.status.code(), Some(code));
+            assert!(text(&again.stdout).contains("Liveness at"));
+        }
+    }
+    let shown = simulate(&["--show", "many-clients"]);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("[expect]\nsucceeded = 100\n"), "{shown}");
+}
