@@ -8,3 +8,8 @@ pub mod demo;
 pub mod identity;
 pub mod serve;
 pub mod simulate;
+
+/// Compiles the programs in the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+struct Guide;

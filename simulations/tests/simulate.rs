@@ -399,3 +399,60 @@ fn a_report_that_cannot_be_written_does_not_hide_the_verdict() {
         assert!(text(&output.stdout).contains("1 of 1 seeds"), "{output:?}");
     }
 }
+
+#[test]
+fn a_violated_expectation_is_printed_with_its_replay() {
+    for way in ["core", "runtime"] {
+        for (least, code) in [("1", 0), ("1000000", 5)] {
+            let content = format!("{SHORT}[expect]\nsucceeded = {least}\n");
+            let scenario = file(&format!("expected-{way}-{least}.toml"), &content);
+            let scenario = scenario.to_str().expect("text");
+            let output = simulate(&[scenario, "--seeds", "4..6", "--way", way]);
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{way} {least}: {errors}");
+            if code == 0 {
+                continue;
+            }
+            assert!(errors.contains("and not 1000000 or more"), "{errors}");
+            let replay = errors.lines().find_map(|line| line.split_once("simulate "));
+            let replay: Vec<&str> = replay.expect("a replay").1.split(' ').collect();
+            let again = simulate(&replay);
+            assert_eq!(again.status.code(), Some(code));
+            assert!(text(&again.stdout).contains("Liveness at"));
+        }
+    }
+    let shown = simulate(&["--show", "many-clients"]);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("[expect]\nsucceeded = 100\n"), "{shown}");
+}
+
+#[test]
+fn neither_threads_nor_a_report_change_a_run() {
+    let file = format!("onionskin-digest-{}.html", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let path = path.to_str().expect("it is UTF-8");
+    for way in ["core", "runtime"] {
+        let run = |options: &[&str]| {
+            let output = simulate(&[&["failover", "--way", way][..], options].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            text(&output.stdout).to_owned()
+        };
+        let digest = |options: &[&str]| {
+            let verdict: Value = serde_json::from_str(&run(options)).expect("JSON");
+            let digest = verdict["digest"].as_str().expect("a text").to_owned();
+            assert_eq!(digest.len(), 64, "{digest}");
+            digest
+        };
+        let sweep = ["--json", "--seeds", "0..4", "--jobs"];
+        let one = digest(&[&sweep[..], &["1"]].concat());
+        assert_eq!(one, digest(&[&sweep[..], &["2"]].concat()), "{way}");
+        let reported = digest(&[&sweep[..], &["2", "--report", path]].concat());
+        assert_eq!(one, reported, "{way}");
+        // The run of the page itself is the same as well.
+        let alone = digest(&["--json", "--seeds", "3"]);
+        let shown = run(&["--seeds", "3", "--trace", "--report", path]);
+        let found = format!("; trace {}", &alone[..16]);
+        assert!(shown.contains(&found), "{way}: {found}");
+    }
+    fs::remove_file(path).expect("it is there");
+}

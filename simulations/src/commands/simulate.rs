@@ -162,8 +162,7 @@ pub(crate) fn run(arguments: &Simulate) -> io::Result<ExitCode> {
 
 fn perform(arguments: &Simulate) -> io::Result<ExitCode> {
     if arguments.list {
-        let lines = scenarios::list();
-        let lines = lines.map(|(name, scenario)| format!("{name:16} {}\n", scenario.about));
+        let lines = scenarios::list().map(|(name, scenario)| line(name, &scenario));
         print(&lines.collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -178,6 +177,15 @@ fn perform(arguments: &Simulate) -> io::Result<ExitCode> {
     let name = arguments.scenario.as_deref().unwrap_or_default();
     let scenario = scenarios::find(name)?;
     sweep(arguments, name, &scenario)
+}
+
+/// Returns the line of `--list` about a scenario.
+fn line(name: &str, scenario: &Scenario) -> String {
+    let sources = match scenario.sources.as_slice() {
+        [] => String::new(),
+        sources => format!(" ({})", sources.join(", ")),
+    };
+    format!("{name:16} {}{sources}\n", scenario.about)
 }
 
 fn way(arguments: &Simulate, scenario: &Scenario) -> Way {
@@ -453,6 +461,15 @@ fn bar_style() -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_shows_what_a_scenario_is_modelled_on() {
+        let mut scenario = Scenario::default();
+        scenario.about = "One dies.".to_owned();
+        assert_eq!(line("death", &scenario), "death            One dies.\n");
+        scenario.sources = vec!["go#1".to_owned(), "ruby#2".to_owned()];
+        assert!(line("death", &scenario).ends_with("One dies. (go#1, ruby#2)\n"));
+    }
 
     #[test]
     fn seeds_and_shards_are_read() {

@@ -123,6 +123,7 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
         ("grace", scenario.grace.is_some()),
         ("client-options", scenario.client_options.is_some()),
         ("proxy", scenario.proxy.is_some()),
+        ("expect", scenario.expect.is_some()),
         ("rates.cancel", rates.cancel > 0),
         ("rates.unresolved", rates.unresolved > 0),
         ("rates.unpolled", rates.unpolled > 0),

@@ -179,6 +179,42 @@ mod tests {
         assert_eq!(events.map(|events| events.len()), Some(3));
         let clients = scenario("clients").each_client;
         assert_eq!(clients.len(), 2);
+        let expect = scenario("safety").expect.expect("a table");
+        assert!(expect.succeeded.is_some() && expect.failed.is_some());
+        assert!(expect.no_failures_after.is_some() && expect.writes_within.is_some());
+    }
+
+    #[test]
+    fn wrong_expectations_are_refused_by_name() {
+        for (wrong, reason) in [
+            ("[expect]\nsucceed = 3", "unknown field `succeed`"),
+            ("[expect]\nfailed = -1", "-1"),
+            ("[expect]\nno-failures-after = \"5s\"", "needs `rates`"),
+            (
+                "[expect]\nno-failures-after = \"5s\"\n[rates]\nslow = 1",
+                "needs `rates`",
+            ),
+            (
+                "workload = \"applications\"\n[expect]\nwrites-within = \"5s\"",
+                "the workload `marks`",
+            ),
+            (
+                "disasters = 0\n[expect]\nwrites-within = \"5s\"",
+                "`writes-within` needs an event",
+            ),
+            (
+                "safety = \"9s\"\n[expect]\nwrites-within = \"5s\"\n\
+                 [[schedule]]\nat = \"5s\"\nevent = \"heal\"",
+                "`writes-within` needs an event",
+            ),
+            (
+                "[expect]\nwrites-within = \"1441min\"",
+                "longer than 1440min",
+            ),
+        ] {
+            let error = parse(wrong).expect_err(wrong);
+            assert!(error.contains(reason), "{wrong}: {error}");
+        }
     }
 
     const SET: &str = "shape = \"replica-set\"\nmembers = 3\nsafety = \"20s\"\n";

@@ -2,7 +2,8 @@
 
 use super::{run, verdict::FailedRun};
 use onionskin_worlds::world::{
-    Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, drawn::drawn_schedule,
+    Disaster, Expect, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape,
+    drawn::drawn_schedule,
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -108,10 +109,14 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     let mut add = |change: &dyn Fn(&mut Scenario)| {
         let mut smaller = scenario.clone();
         change(&mut smaller);
-        if smaller != *scenario && smaller.fault().is_none() {
+        if smaller != *scenario && smaller.fault().is_none() && !lacks_work(scenario, &smaller) {
             found.push(smaller);
         }
     };
+    add(&|smaller| smaller.expect = None);
+    for expectation in EXPECTATIONS {
+        add(&|smaller| smaller.expect.iter_mut().for_each(expectation));
+    }
     add(&|smaller| smaller.rates = Some(Rates::default()));
     add(&|smaller| smaller.schedule = Some(Vec::new()));
     add(&|smaller| {
@@ -161,6 +166,22 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     }
     found
 }
+
+/// True if the smaller scenario expects work to be done and has other callers or less time than the
+/// scenario. With less work it would fail by itself.
+fn lacks_work(scenario: &Scenario, smaller: &Scenario) -> bool {
+    let work = |of: &Scenario| (of.clients, of.tasks, of.safety, of.each_client.clone());
+    let expects = |expect: Expect| expect.succeeded.is_some() || expect.writes_within.is_some();
+    smaller.expect.is_some_and(expects) && work(scenario) != work(smaller)
+}
+
+/// The removals of each expectation.
+const EXPECTATIONS: [fn(&mut Expect); 4] = [
+    |expect| expect.succeeded = None,
+    |expect| expect.failed = None,
+    |expect| expect.no_failures_after = None,
+    |expect| expect.writes_within = None,
+];
 
 /// The rates of faults.
 const RATES: [fn(&mut Rates) -> &mut u16; 11] = [
@@ -235,6 +256,20 @@ mod tests {
             shrink(1, Way::Core, &calm, &AtomicBool::new(false), |_| {}),
             None
         );
+    }
+
+    #[test]
+    fn a_violated_expectation_stays_with_the_work_that_it_is_about() {
+        let text = "safety = \"4s\"\nmembers = 3\nclients = 2\ntasks = 2\n\
+                    [rates]\ncancel = 10\n\
+                    [expect]\nsucceeded = 1000000\nfailed = 1000000\n";
+        let scenario = scenarios::parse(text).expect("a scenario");
+        let shrunk = shrink(1, Way::Core, &scenario, &AtomicBool::new(false), |_| {});
+        let (smaller, failure) = shrunk.expect("no run does so much");
+        assert!(failure.message.contains("fewer operations succeeded"));
+        assert_eq!((smaller.clients, smaller.tasks), (Some(2), Some(2)));
+        let expect = smaller.expect.expect("it is violated");
+        assert_eq!((expect.succeeded, expect.failed), (Some(1_000_000), None));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod machine;
 mod seeds;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 pub use seeds::{Outcome, SEED, seeds};
 

@@ -432,3 +432,48 @@ fn each_world_writes_its_page_to_the_file_of_the_variable() {
     assert!(page.contains("server member1:27017"));
     std::fs::remove_file(path).expect("it is there");
 }
+
+#[tokio::test(start_paused = true)]
+async fn documents_are_on_all_members_until_a_reset() {
+    let shapes: [fn() -> TokioWorld; 4] = [
+        || TokioWorld::standalone(17),
+        || TokioWorld::replica_set(17, 3),
+        || TokioWorld::sharded(17, 2),
+        || TokioWorld::load_balanced(17, 2),
+    ];
+    for shape in shapes {
+        let world = shape();
+        let orders = orders(&client(&world).await);
+        let count = || orders.count_documents(doc! {});
+        let documents = || (0..3_i32).map(|id| doc! { "_id": id }).collect();
+        let inserted = world.insert("shop", "orders", documents()).await;
+        assert_eq!(inserted, Ok(()), "{}", world.uri());
+        let checked = world.operate(|deployment| deployment.check_members());
+        assert_eq!(checked, Ok(()), "{}", world.uri());
+        assert_eq!(count().await.expect("a reply"), 3, "{}", world.uri());
+        let twice = world.insert("shop", "orders", documents()).await;
+        assert!(twice.is_err_and(|reason| reason.contains("document 0")));
+        world.set_rates(Rates {
+            refuse: 1000,
+            ..Rates::default()
+        });
+        world.kill(0);
+        assert_eq!(world.reset().await, Ok(()), "{}", world.uri());
+        assert_eq!(count().await.expect("a reply"), 0, "{}", world.uri());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_insert_waits_for_a_primary_and_not_for_ever() {
+    let world = TokioWorld::replica_set(18, 3);
+    let insert = |id: i32| world.insert("shop", "orders", vec![doc! { "_id": id }]);
+    world.kill(0);
+    assert_eq!(insert(1).await, Ok(()), "another member is elected");
+    world.kill(1);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.primary(), None, "one member is no majority");
+    let start = world.elapsed();
+    assert_eq!(insert(2).await, Err("no member can write".to_owned()));
+    assert!(world.elapsed() - start > Duration::from_secs(60));
+    assert_eq!(world.reset().await, Ok(()), "all members run again");
+}

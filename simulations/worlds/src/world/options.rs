@@ -1,6 +1,6 @@
 //! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
-use super::{client::WorldClient, scenario::Scheduled};
+use super::{client::WorldClient, expect::Expect, scenario::Scheduled};
 use onionskin_core::{
     options::Compressor,
     random::{Random, Seed},
@@ -174,6 +174,8 @@ pub struct WorldOptions {
     pub disasters: usize,
     /// The disasters of the run. Default: `None`, so that they are drawn.
     pub schedule: Option<Vec<Scheduled>>,
+    /// The expectations of the scenario. A run that does not meet them fails. Default: none.
+    pub expect: Expect,
     /// The shortest time that a message takes.
     pub min_latency: Duration,
     /// The longest time that a message takes.
@@ -234,6 +236,7 @@ impl WorldOptions {
             },
             disasters: index(random, 8),
             schedule: None,
+            expect: Expect::default(),
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
             client_options: client_options(random),

@@ -18,6 +18,7 @@ pub use super::span::Span;
 use super::{
     Report, check_setup,
     client::{self, WorldClient, foreign_option},
+    expect::{self, Expect},
     member::WorldMember,
     options::{GRACE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::{Disaster, Needs},
@@ -40,7 +41,7 @@ const PER_MILLE: u16 = 1000;
 const MIN_ELECTION: Span = Span(Duration::from_millis(10));
 
 /// The longest time in a scenario.
-const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
+pub(super) const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
 
 /// The steps for each second of a run and for each member, link and caller, above which the run
 /// fails.
@@ -128,6 +129,9 @@ pub struct Scenario {
     pub rates: Option<Rates>,
     /// The disasters, in any order. With a schedule none is drawn.
     pub schedule: Option<Vec<Scheduled>>,
+    /// The expectations of each run. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
 }
 
 impl Scenario {
@@ -176,6 +180,7 @@ impl Scenario {
         set(&mut options.disasters, self.disasters.as_ref());
         set(&mut options.rates, self.rates.as_ref());
         options.schedule.clone_from(&self.schedule);
+        set(&mut options.expect, self.expect.as_ref());
         // About ten times what a run takes.
         let seconds = (options.safety + options.grace).as_secs() + 1;
         let actors = options.members + options.clients * (options.members + options.most_tasks());
@@ -209,6 +214,7 @@ impl Scenario {
             .or_else(|| self.option_fault())
             .or_else(|| client::fault(self))
             .or_else(|| self.schedule_fault())
+            .or_else(|| expect::fault(self))
     }
 
     fn number_fault(&self) -> Option<String> {

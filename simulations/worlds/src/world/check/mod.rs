@@ -3,6 +3,7 @@
 
 mod balancer;
 mod command;
+mod expect;
 mod fairness;
 mod history;
 mod interruption;
@@ -14,6 +15,7 @@ mod selection;
 mod suitability;
 mod topology;
 
+pub(super) use expect::ExpectChecker;
 pub(super) use history::documents;
 pub use history::{check_calm, check_data, check_history};
 

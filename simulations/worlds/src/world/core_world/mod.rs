@@ -8,7 +8,7 @@ mod exchange;
 mod tasks;
 
 use super::{
-    check::{EventCheckers, check_calm, check_data, check_history},
+    check::{EventCheckers, ExpectChecker, check_calm, check_data, check_history},
     freezes::Freezes,
     network::{Incoming, LinkId, Network},
     options::{Way, WorldOptions, index, world_seed},
@@ -61,6 +61,7 @@ pub struct CoreWorld {
     failure: Option<Failure>,
     /// True if the run has no faults and no disasters.
     is_calm: bool,
+    expected: ExpectChecker,
 }
 
 /// One client with its sockets and callers.
@@ -131,6 +132,7 @@ impl CoreWorld {
         let deployment = setup::deployment(&options, &split)?;
         let network = Network::new(deployment, &options, &split);
         let late_from = Instant::ZERO + options.safety + options.grace;
+        let plan = plan(&options, &mut split.split("plan").random());
         let mut sides = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(&options, client))?;
@@ -158,7 +160,8 @@ impl CoreWorld {
             now: Instant::ZERO,
             network,
             sides,
-            plan: plan(&options, &mut split.split("plan").random()),
+            expected: ExpectChecker::new(&options, &plan),
+            plan,
             schedule: BTreeMap::new(),
             scheduled: 0,
             history: History::default(),
@@ -437,7 +440,9 @@ impl CoreWorld {
         if self.is_calm {
             check_calm(&self.history)?;
         }
-        check_data(self.now, &self.history, self.network.deployment())
+        check_data(self.now, &self.history, self.network.deployment())?;
+        let tally = Tally::of(&self.history);
+        self.expected.check(self.now, tally, &self.history)
     }
 
     fn fail(&mut self, kind: FailureKind, message: String) {

@@ -5,7 +5,7 @@ use super::{
     resolver::SimResolver,
 };
 use crate::world::{
-    check::{EventCheckers, check_calm, check_data, check_history},
+    check::{EventCheckers, ExpectChecker, check_calm, check_data, check_history},
     network::Network,
     options::{Way, Workload, WorldOptions, world_seed},
     plan::{Disaster, plan},
@@ -83,6 +83,7 @@ struct World {
     clients: Vec<Client<SimRuntime>>,
     /// The clients that are closed during the run, with the times at which they are closed.
     closings: Vec<(Instant, usize)>,
+    expected: ExpectChecker,
     seed: Seed,
     options: WorldOptions,
 }
@@ -104,6 +105,7 @@ impl World {
             _ => None,
         });
         let closings = closings.collect();
+        let expected = ExpectChecker::new(options, &plan);
         let executor = Executor::new(network, plan, options, split.split("world").random());
         if options.keep_picture {
             executor.keep_picture();
@@ -129,6 +131,7 @@ impl World {
             executor,
             clients,
             closings,
+            expected,
             seed: split,
             options: options.clone(),
         })
@@ -298,7 +301,9 @@ impl World {
         }
         let deployment = state.network.deployment();
         check_data(now, &state.history, deployment)?;
-        state.applications.check(now, deployment)
+        state.applications.check(now, deployment)?;
+        let tally = Tally::of(&state.history) + state.applications.tally;
+        self.expected.check(now, tally, &state.history)
     }
 }
 

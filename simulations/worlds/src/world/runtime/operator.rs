@@ -112,6 +112,15 @@ impl SimRuntime {
         state.network.operate(state.now, action, &mut state.trace)
     }
 
+    /// Calls a function that can change the deployment, with the present time.
+    pub fn operate_now<T>(&self, action: impl FnOnce(&mut Deployment, Instant) -> T) -> T {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let now = state.now;
+        let act = |deployment: &mut Deployment| action(deployment, now);
+        state.network.operate(now, act, &mut state.trace)
+    }
+
     /// Returns the number of connections that a client or a server still holds or that have
     /// something in transit.
     #[must_use]
