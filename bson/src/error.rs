@@ -279,13 +279,13 @@ impl serde::de::Error for Error {
         Self::deserialization(message)
     }
 
-    /// Says how a field may be missing. With `deserialize_with`, which `with` contains, serde does
-    /// not ask the type of the field.
+    /// Says how a field may be missing. The attributes `deserialize_with` and `with` keep serde from
+    /// asking the type of the field.
     #[cold]
     fn missing_field(name: &'static str) -> Self {
         Self::custom(format_args!(
-            "missing field `{name}`: it needs #[serde(default)], unless it is an Option without \
-             `deserialize_with`"
+            "missing field `{name}`; make it an Option or add #[serde(default)], which an Option \
+             with `deserialize_with` needs too"
         ))
     }
 

@@ -67,7 +67,11 @@ pub(crate) fn not_built(error: &Error) -> Vec<String> {
         ErrorKind::InvalidArgument {
             argument: Argument::Option(option),
             message,
-        } if *option == "credential" => authentication::invalid_user(message),
+        } => match *option {
+            "credential" => authentication::invalid_user(message),
+            "authMechanismProperties" => authentication::invalid_option(message),
+            _ => Vec::new(),
+        },
         ErrorKind::Tls { .. } => tls::unusable_options(),
         _ => Vec::new(),
     }

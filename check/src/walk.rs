@@ -14,9 +14,9 @@ use futures_util::future::join_all;
 use onionskin::{Client, Runtime, dns::ResolverConfig};
 use onionskin_core::{
     address::Address,
-    error::ErrorKind,
-    options::{ClientOptions, Monitoring},
-    uri::{self, ConnectionString, Warning},
+    error::{Error, ErrorKind},
+    options::{AuthMechanism, ClientOptions, Monitoring},
+    uri::{self, ConnectionString, ParsedUri, Warning},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -206,12 +206,13 @@ impl<R: Runtime + Clone> Walk<'_, R> {
             true => Monitoring::Background,
             false => Monitoring::Scanning,
         };
-        let parsed = uri::parse_for(text, monitoring);
+        let parsed = uri::parse_for(text, monitoring).and_then(with_token_source);
         step.duration = clock.now() - begun;
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(error) => {
-                step.fail(error.to_string(), advice::not_parsed(&error));
+                let hints = [advice::not_parsed(&error), advice::not_built(&error)].concat();
+                step.fail(error.to_string(), hints);
                 self.done(step);
                 return Err(Stage::Parse);
             }
@@ -325,4 +326,15 @@ fn announced(
         }
     }
     found
+}
+
+/// Fails if a source of OpenID Connect tokens is missing. A program could set a callback after
+/// parsing, but the check has none.
+fn with_token_source(parsed: ParsedUri) -> Result<ParsedUri, Error> {
+    match &parsed.options.credential {
+        Some(credential) if credential.mechanism == Some(AuthMechanism::MongoDbOidc) => {
+            credential.validate().map(|()| parsed)
+        }
+        _ => Ok(parsed),
+    }
 }

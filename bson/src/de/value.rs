@@ -413,6 +413,12 @@ const fn name(kind: u8) -> &'static str {
         kind::REGEX => "regular expression",
         kind::DOCUMENT => "document",
         kind::ARRAY => "array",
-        _ => "value without a form in JSON",
+        kind::CODE | kind::CODE_WITH_SCOPE => "code",
+        kind::SYMBOL => "symbol",
+        kind::DB_POINTER => "DBPointer",
+        kind::UNDEFINED => "undefined",
+        kind::MIN_KEY => "MinKey",
+        kind::MAX_KEY => "MaxKey",
+        _ => "value of another type",
     }
 }

@@ -200,8 +200,8 @@ fn errors_of_booleans_and_missing_fields_have_an_offset() {
     let error = deserialize_from_slice::<Boolean>(&empty).expect_err("no field");
     assert_eq!(
         error.to_string(),
-        "missing field `a`: it needs #[serde(default)], unless it is an Option without \
-         `deserialize_with`"
+        "missing field `a`; make it an Option or add #[serde(default)], which an Option with \
+         `deserialize_with` needs too"
     );
 }
 

@@ -137,7 +137,10 @@ pub(super) fn invalid_option(message: &str) -> Vec<String> {
         ]);
     }
     if message.contains("needs ENVIRONMENT") {
-        return texts(["for example authMechanismProperties=ENVIRONMENT:k8s"]);
+        return texts([
+            "for example authMechanismProperties=ENVIRONMENT:k8s; a connection string cannot have \
+             a callback",
+        ]);
     }
     Vec::new()
 }

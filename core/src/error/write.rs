@@ -34,7 +34,6 @@ pub struct IndexedWriteError {
     pub code: i32,
     /// The field `codeName`, at most 256 bytes of it; `None` if it is absent or not a string.
     /// Servers seldom send it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code_name: Option<String>,
     /// The error message of the server, at most
     /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the server left it
@@ -46,7 +45,7 @@ pub struct IndexedWriteError {
     /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
     /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
     /// too large.
-    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "errInfo")]
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -64,12 +63,11 @@ pub struct WriteConcernError {
     /// The error message of the server, at most
     /// [`MAX_MESSAGE_TEXT_BYTES`](super::MAX_MESSAGE_TEXT_BYTES) of it. Empty if the
     /// server sent none, or if the errors of one `insert_many` are too large.
-    #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
     /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
     /// too large.
-    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "errInfo")]
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -119,6 +117,7 @@ impl WriteConcernError {
 /// The write errors and write concern errors of a reply with `ok: 1`, or of all replies to one
 /// `insert_many`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InsertManyError {
     /// The failed statements in the order of the replies; at most [`MAX_WRITE_ERRORS`]. `None` if
@@ -262,13 +261,12 @@ pub struct WriteError {
     /// none.
     pub code: i32,
     /// The field `codeName`, as in [`IndexedWriteError::code_name`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code_name: Option<String>,
     /// The error message of the server, as in [`IndexedWriteError::message`].
     #[serde(rename = "errmsg")]
     pub message: String,
     /// The field `errInfo`, as in [`IndexedWriteError::details`].
-    #[serde(rename = "errInfo", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "errInfo")]
     pub details: Option<RawDocumentBuf>,
 }
 

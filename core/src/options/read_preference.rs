@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{description::Tags, error::Error, time::whole_seconds};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::{fmt, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 /// A read preference: a mode with tag sets, a maximum staleness and a choice about hedged reads.
 /// The default is mode primary without a maximum staleness ([SEL-11], [STALE-1], [STALE-2]).
@@ -404,7 +407,18 @@ impl fmt::Display for ReadPreference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{ mode: {}", self.mode().name())?;
         if !self.tag_sets().is_empty() {
-            write!(f, ", tagSets: {:?}", self.tag_sets())?;
+            f.write_str(", tagSets: [")?;
+            for (number, set) in self.tag_sets().iter().enumerate() {
+                f.write_str(if number == 0 { "{" } else { ", {" })?;
+                for (number, (name, value)) in set.iter().enumerate() {
+                    f.write_str(if number == 0 { "" } else { ", " })?;
+                    quoted(name, f)?;
+                    f.write_str(": ")?;
+                    quoted(value, f)?;
+                }
+                f.write_str("}")?;
+            }
+            f.write_str("]")?;
         }
         if let Some(max) = self.max_staleness() {
             write!(f, ", maxStalenessSeconds: {}", whole_seconds(max))?;
@@ -414,6 +428,23 @@ impl fmt::Display for ReadPreference {
         }
         f.write_str(" }")
     }
+}
+
+/// Writes a text in quotation marks as in JSON. What a terminal does not show is escaped.
+fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            _ if c.escape_debug().len() == 1 || c == '\'' => f.write_char(c)?,
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(f, "\\u{unit:04x}")?;
+                }
+            }
+        }
+    }
+    f.write_char('"')
 }
 
 /// The serde form of a read preference: `{ mode, tags, maxStalenessSeconds, hedge }`. `tagSets` is

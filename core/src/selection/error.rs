@@ -44,7 +44,10 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
             })
         });
         let advice = match servers().all(|s| s.server_type == ServerType::RsGhost) {
-            true => "; the replica set is not initiated yet: run rs.initiate()",
+            true => {
+                "; without a configuration, a member of a replica set is starting, was removed from \
+                     the set, or waits for rs.initiate()"
+            }
             false => "",
         };
         format!("No servers are suitable for {criteria}; the topology is {kind}: {all}{advice}")

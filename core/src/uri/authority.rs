@@ -33,7 +33,7 @@ pub(super) fn userinfo(text: &str) -> Result<UserInfo> {
         return refuse("a colon inside must be written %3A");
     }
     if text.contains('<') && text.contains('>') {
-        return refuse("replace the placeholder in angle brackets");
+        return refuse("replace the placeholder, or write < as %3C and > as %3E");
     }
     if !text.chars().all(is_userinfo) {
         return refuse("a character is not allowed there as it is");

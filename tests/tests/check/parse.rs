@@ -23,6 +23,11 @@ fn a_connection_string_that_cannot_be_parsed_is_not_shown() {
         ),
         ("mongodb://db:port/", "host", "separated by commas"),
         ("mongodb://db/?w", "options", "name=value"),
+        (
+            "mongodb+srv://db.example.net/?authMechanism=MONGODB-OIDC",
+            "needs ENVIRONMENT",
+            "ENVIRONMENT:k8s",
+        ),
     ] {
         let report = report_of(uri);
         assert_eq!(report.exit_code(), 10, "{uri}");

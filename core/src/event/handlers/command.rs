@@ -102,7 +102,7 @@ fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok,
 
 /// The events of commands.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum CommandEvent {
     /// A command is about to be sent.

@@ -23,8 +23,7 @@ fn connection_id(id: u64) -> u32 {
     u32::try_from(id).unwrap_or(u32::MAX)
 }
 
-/// Defines the struct of an event. Before the name of a struct that cannot be compared stands
-/// `incomparable`.
+/// Defines the struct of an event. The word `incomparable` before its name leaves out `PartialEq`.
 macro_rules! event {
     (
         $(#[$doc:meta])*

@@ -32,8 +32,10 @@ pub(super) async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListe
 /// Binds the port that a member had before. Connections to it are refused.
 fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
+    // Closed connections to the port do not count. Afterwards no socket shares it.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
+    socket.set_reuseaddr(false)?;
     Ok(socket)
 }
 

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(1);
 impl TokioWorld {
     /// Inserts documents into a collection, which need not exist. The call ends when all members
     /// that run have the documents. This takes a few milliseconds of virtual time, or as long as an
-    /// election, and 60 seconds at most.
+    /// election; after 60 seconds it fails.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl TokioWorld {
     ///
     /// Connections to members that run stay, and so do sessions, [latencies](Self::set_latency),
     /// the picture and the virtual time. The call ends when all members have dropped their data.
-    /// This takes a few milliseconds of virtual time, or as long as an election, and 60 seconds at
-    /// most.
+    /// This takes a few milliseconds of virtual time, or as long as an election; after 60 seconds it
+    /// fails.
     ///
     /// # Errors
     ///

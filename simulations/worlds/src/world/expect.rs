@@ -70,7 +70,10 @@ pub(super) fn fault(scenario: &Scenario) -> Option<String> {
     } else if expect.no_failures_after.is_some() && !scenario.rates.is_some_and(is_quiet) {
         Some("`no-failures-after` needs `rates` of zero, except that of `cancel`".to_owned())
     } else if expect.writes_within.is_some_and(lacks_time) {
-        Some("`writes-within` needs an event that is so long before the end of `safety`".to_owned())
+        Some(
+            "`writes-within` needs `safety`, and an event that is so long before its end"
+                .to_owned(),
+        )
     } else {
         None
     }
@@ -79,7 +82,7 @@ pub(super) fn fault(scenario: &Scenario) -> Option<String> {
 /// True if an event can come so long before the end of the safety phase.
 fn has_time(scenario: &Scenario, span: Span) -> bool {
     let Some(safety) = scenario.safety else {
-        return scenario.disasters != Some(0);
+        return false;
     };
     match &scenario.schedule {
         None => scenario.disasters != Some(0) && span < safety,

@@ -2,7 +2,7 @@
 
 use super::{
     plan::Disaster,
-    scenario::{Scenario, Scheduled, Span, WorldShape},
+    scenario::{Scenario, Scheduled, WorldShape},
 };
 use onionskin_deployment::deployment::ServerVersion;
 
@@ -84,25 +84,28 @@ impl Scenario {
             Some("an `upgrade` must be to a later release than that of the member")
         } else if of_member.count() > 1 {
             Some("a member has one `upgrade`, because there are at most two releases")
-        } else if !self.starts_after(member, upgrade.at) {
+        } else if !self.starts_after(member, upgrade.event) {
             Some("an `upgrade` needs a `kill` or `shut-down`, so that the member starts again")
         } else {
             None
         }
     }
 
-    /// True if a member starts after this time: it has ended before, or ends later. Healing starts
+    /// True if a member starts after this event: it has ended before, or ends later. Healing starts
     /// it at the latest.
-    fn starts_after(&self, member: usize, at: Span) -> bool {
+    fn starts_after(&self, member: usize, upgrade: &Scheduled) -> bool {
         let mut events: Vec<&Scheduled> = self.schedule.iter().flatten().collect();
         events.sort_by_key(|scheduled| scheduled.at);
+        let place = events
+            .iter()
+            .position(|event| std::ptr::eq(*event, upgrade));
         let change = |scheduled: &&Scheduled| match scheduled.event {
             Disaster::Kill(place) | Disaster::ShutDown(place) if place == member => Some(true),
             Disaster::Restart(place) if place == member => Some(false),
             Disaster::Heal => Some(false),
             _ => None,
         };
-        let (before, after): (Vec<_>, Vec<_>) = events.into_iter().partition(|e| e.at < at);
+        let (before, after) = events.split_at(place.unwrap_or(0));
         before.iter().filter_map(change).next_back() == Some(true)
             || after
                 .iter()
@@ -126,7 +129,7 @@ impl Scenario {
         let events = self.schedule.iter().flatten();
         events.filter_map(|scheduled| match &scheduled.event {
             Disaster::Upgrade { member, version } => Some(Upgrade {
-                at: scheduled.at,
+                event: scheduled,
                 member: *member,
                 version: version.as_str(),
             }),
@@ -137,7 +140,7 @@ impl Scenario {
 
 /// An upgrade of a member, as the schedule names it.
 struct Upgrade<'a> {
-    at: Span,
+    event: &'a Scheduled,
     member: usize,
     version: &'a str,
 }
@@ -145,7 +148,7 @@ struct Upgrade<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Way, Workload, WorldMember};
+    use crate::world::{Way, Workload, WorldMember, scenario::Span};
     use std::time::Duration;
 
     /// Returns a scenario in which two of three members are upgraded, and later the last one.
@@ -231,5 +234,14 @@ mod tests {
             let version = scenario.options(seed).version;
             assert_eq!(version, Some(ServerVersion::default()), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn an_upgrade_after_the_last_start_of_its_member_is_refused() {
+        let mut scenario = upgraded();
+        let schedule = scenario.schedule.as_mut().expect("it has one");
+        schedule.swap(1, 2);
+        schedule[2].at = schedule[1].at;
+        assert!(scenario.run(0, Way::Core).is_err(), "it starts too early");
     }
 }

@@ -88,7 +88,8 @@ pub struct Scenario {
     pub shards: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
-    /// The release of the servers, such as `6.0`. A member can have its own. It is not drawn.
+    /// The release of the servers, such as `6.0`. A member can have its own. Default: 7.0, or one
+    /// that is drawn for applications.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The number of clients, at least one.

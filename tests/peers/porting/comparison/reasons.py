@@ -42,5 +42,3 @@ class Reasons:
             *(f"there is no type {name}" for name in unknown),
         ]
 
-
-Row = collections.namedtuple("Row", "path name state detail")

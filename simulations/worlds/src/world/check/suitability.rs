@@ -183,15 +183,16 @@ impl Wanted {
     fn of_read(text: &str) -> Option<Self> {
         let text = text.strip_prefix("read preference { mode: ")?;
         let text = text.strip_suffix(" }")?;
-        let part = |name: &str| text.split_once(name).map(|(_, part)| part);
-        let tag_sets = match part(", tagSets: ") {
-            None => Vec::new(),
-            Some(sets) => {
+        let (tag_sets, rest) = match text.split_once(", tagSets: ") {
+            None => (Vec::new(), text),
+            Some((_, sets)) => {
                 // The names and values of tags are quoted as in JSON. Other parts can follow.
                 let mut values = serde_json::Deserializer::from_str(sets).into_iter::<Vec<Tags>>();
-                values.next()?.ok()?
+                let tag_sets = values.next()?.ok()?;
+                (tag_sets, sets.get(values.byte_offset()..)?)
             }
         };
+        let part = |name: &str| rest.split_once(name).map(|(_, part)| part);
         let max_staleness = match part(", maxStalenessSeconds: ") {
             None => None,
             Some(rest) => Some(Duration::from_secs(rest.split(',').next()?.parse().ok()?)),

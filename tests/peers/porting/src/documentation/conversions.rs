@@ -85,7 +85,7 @@ fn print_json<T: Serialize>(value: &T, fields: &[&str]) {
     let json = serde_json::to_string(value).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     for field in fields {
-        println!("{field}: {}", json[field]);
+        println!("{field}: {:?}", json.get(field));
     }
 }
 
@@ -93,11 +93,13 @@ async fn errors_as_json(db: &Database) -> Result<()> {
     let books = db.collection::<Document>("conversions");
     let error = books.insert_one(doc! { "_id": 1 }).await.unwrap_err();
     if let ErrorKind::Write(WriteFailure::WriteError(write)) = error.kind.as_ref() {
-        print_json(write, &["code", "codeName", "errmsg"]);
+        print_json(write, &["code", "codeName", "errmsg", "errInfo"]);
     }
     let error = books.insert_many([doc! { "_id": 1 }]).await.unwrap_err();
     if let ErrorKind::InsertMany(failed) = error.kind.as_ref() {
         print_json(failed, &["writeConcernError"]);
+        let json = serde_json::to_value(failed).unwrap();
+        println!("{:?}", json["writeErrors"][0]["code"]);
         for write in failed.write_errors.iter().flatten() {
             print_json(write, &["index", "code", "errmsg"]);
         }
@@ -114,16 +116,22 @@ async fn errors_as_json(db: &Database) -> Result<()> {
 
 async fn events_as_json(uri: &str) -> Result<()> {
     let mut options = ClientOptions::parse(uri).await?;
-    options.command_event_handler = Some(EventHandler::callback(|event| match event {
-        CommandEvent::Started(event) if event.command_name == "ping" => {
+    options.command_event_handler = Some(EventHandler::callback(|event| {
+        let json = serde_json::to_value(&event).unwrap();
+        if json["commandName"] == "ping" {
             print_json(&event, &["commandName", "db", "serviceId"]);
-            print_json(&event.command, &["ping"]);
         }
-        CommandEvent::Succeeded(event) if event.command_name == "ping" => {
-            print_json(&event, &["commandName"]);
-            print_json(&event.reply, &["ok"]);
+        match event {
+            CommandEvent::Started(event) if event.command_name == "ping" => {
+                print_json(&event, &["commandName", "db", "serviceId"]);
+                print_json(&event.command, &["ping"]);
+            }
+            CommandEvent::Succeeded(event) if event.command_name == "ping" => {
+                print_json(&event, &["commandName"]);
+                print_json(&event.reply, &["ok"]);
+            }
+            _ => {}
         }
-        _ => {}
     }));
     let client = Client::with_options(options)?;
     let library = DriverInfo::builder()
