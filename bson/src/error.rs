@@ -279,8 +279,8 @@ impl serde::de::Error for Error {
         Self::deserialization(message)
     }
 
-    /// Says how a field may be missing. The attributes `deserialize_with` and `with` keep serde from
-    /// asking the type of the field.
+    /// Says how a field may be missing. The attributes `deserialize_with` and `with` keep serde
+    /// from asking the type of the field.
     #[cold]
     fn missing_field(name: &'static str) -> Self {
         Self::custom(format_args!(

@@ -69,8 +69,7 @@ pub(crate) fn not_built(error: &Error) -> Vec<String> {
             message,
         } => match *option {
             "credential" => authentication::invalid_user(message),
-            "authMechanismProperties" => authentication::invalid_option(message),
-            _ => Vec::new(),
+            option => authentication::invalid_option(&format!("{option}: {message}")),
         },
         ErrorKind::Tls { .. } => tls::unusable_options(),
         _ => Vec::new(),

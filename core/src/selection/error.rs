@@ -45,8 +45,8 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
         });
         let advice = match servers().all(|s| s.server_type == ServerType::RsGhost) {
             true => {
-                "; without a configuration, a member of a replica set is starting, was removed from \
-                     the set, or waits for rs.initiate()"
+                "; without a configuration, a member of a replica set is starting, was removed \
+                 from the set, or waits for rs.initiate()"
             }
             false => "",
         };

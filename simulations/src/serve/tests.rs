@@ -380,10 +380,7 @@ fn a_proxy_header_precedes_the_tls_handshake() {
 fn service_ports_follow_the_port_of_the_balancer() {
     // Three free ports in a row can only be found by trying.
     let free = || -> Option<Embedded> {
-        let base = TcpListener::bind("127.0.0.1:0")
-            .ok()?
-            .local_addr()
-            .ok()?;
+        let base = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
         let mut options = ServeOptions::load_balanced(2);
         options.port = Some(base.port());
         Embedded::start(options).ok()

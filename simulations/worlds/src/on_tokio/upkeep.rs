@@ -57,8 +57,8 @@ impl TokioWorld {
     ///
     /// Connections to members that run stay, and so do sessions, [latencies](Self::set_latency),
     /// the picture and the virtual time. The call ends when all members have dropped their data.
-    /// This takes a few milliseconds of virtual time, or as long as an election; after 60 seconds it
-    /// fails.
+    /// This takes a few milliseconds of virtual time, or as long as an election; after 60 seconds
+    /// it fails.
     ///
     /// # Errors
     ///
