@@ -199,13 +199,17 @@ mod tests {
                 "the workload `marks`",
             ),
             (
-                "disasters = 0\n[expect]\nwrites-within = \"5s\"",
-                "`writes-within` needs an event",
+                "disasters = 3\n[expect]\nwrites-within = \"5s\"",
+                "`writes-within` needs `safety`",
+            ),
+            (
+                "safety = \"9s\"\ndisasters = 0\n[expect]\nwrites-within = \"5s\"",
+                "`writes-within` needs `safety`",
             ),
             (
                 "safety = \"9s\"\n[expect]\nwrites-within = \"5s\"\n\
                  [[schedule]]\nat = \"5s\"\nevent = \"heal\"",
-                "`writes-within` needs an event",
+                "`writes-within` needs `safety`",
             ),
             (
                 "[expect]\nwrites-within = \"1441min\"",
