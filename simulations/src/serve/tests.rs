@@ -183,6 +183,17 @@ fn a_member_that_is_down_keeps_its_port() {
     deployment.restart(0);
     let address = address.to_string();
     until("the member's return", || is_primary(&address).is_some());
+
+    // The member's end of a connection that it has closed remains for a minute.
+    let _client = connect(&address).expect("a connection");
+    deployment.kill(0);
+    deployment.restart(0);
+    let begun = Instant::now();
+    until("the member's return", || is_primary(&address).is_some());
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "it took too long"
+    );
 }
 
 #[test]

@@ -39,6 +39,12 @@ fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
+/// Accepts connections on a reserved port. Closed connections do not count here either.
+fn listen(reserved: TcpSocket) -> io::Result<TcpListener> {
+    reserved.set_reuseaddr(true)?;
+    reserved.listen(BACKLOG)
+}
+
 /// A port on which a task accepts connections, until it is closed.
 pub(super) struct Port {
     listener: Rc<RefCell<Option<TcpListener>>>,
@@ -82,14 +88,14 @@ impl Port {
     /// Accepts connections again. They succeed as soon as this function has returned.
     pub(super) fn reopen(&mut self, shared: &Rc<Shared>, target: ListenTarget, at: SocketAddr) {
         let socket = self.reserved.take().map_or_else(|| reserve(at), Ok);
-        let listener = socket.and_then(|socket| socket.listen(BACKLOG));
+        let listener = socket.and_then(listen);
         *self = Self::open(shared, target, listener.map_err(|_| at));
     }
 }
 
 async fn bind_again(address: SocketAddr) -> TcpListener {
     loop {
-        match reserve(address).and_then(|socket| socket.listen(BACKLOG)) {
+        match reserve(address).and_then(listen) {
             Ok(listener) => return listener,
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }

@@ -119,7 +119,7 @@ async fn events_as_json(uri: &str) -> Result<()> {
     options.command_event_handler = Some(EventHandler::callback(|event| {
         let json = serde_json::to_value(&event).unwrap();
         if json["commandName"] == "ping" {
-            print_json(&event, &["commandName", "db", "serviceId"]);
+            print_json(&event, &["commandName", "serviceId"]);
         }
         match event {
             CommandEvent::Started(event) if event.command_name == "ping" => {
