@@ -292,7 +292,7 @@ impl serde::de::Error for Error {
     /// Calls a null by its name.
     #[cold]
     fn invalid_type(found: serde::de::Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        // The types of the crate `bson` describe themselves with this word in front.
+        // The crate `bson` begins the descriptions of its types with this word.
         let expected = expected.to_string();
         let expected = expected.strip_prefix("expecting ").unwrap_or(&expected);
         match found {

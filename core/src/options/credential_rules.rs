@@ -266,7 +266,8 @@ impl Credential {
             let mut code_only = CODE_ONLY_PROPERTIES.iter();
             if let Some(code) = code_only.find(|code| code.eq_ignore_ascii_case(key)) {
                 return refuse(format!(
-                    "{code} is no text; set the callback or the allowed hosts of the credential"
+                    "{code} is no text; set the provider, the callback or the allowed hosts of the \
+                     credential"
                 ));
             }
             // An unknown property is an error, not ignored (AUTH-8).

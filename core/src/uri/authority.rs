@@ -130,7 +130,7 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
             _ => "mongodb+srv takes a host name",
         }
     };
-    // The text may be part of a password, as that of other hosts.
+    // If a character of a password is not encoded, the text is a part of the password.
     let message = match text.is_empty() {
         true => reason.to_owned(),
         false => format!("{reason}; {ENCODE}"),
