@@ -80,6 +80,8 @@ struct Shared {
     deadline: Cell<Option<Instant>>,
     /// The number of long queries that run.
     workers: Cell<usize>,
+    /// True while a task executes the parts of writes.
+    runs_parts: Cell<bool>,
     /// The faults of the scenario, if there is one.
     faults: Option<Faults>,
     /// The calls that have no answer yet.
@@ -145,6 +147,7 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
             workers: Cell::new(0),
+            runs_parts: Cell::new(false),
             faults,
             calls: RefCell::default(),
         });
@@ -318,6 +321,9 @@ impl Shared {
                 break;
             };
             self.perform(action);
+        }
+        if self.deployment.borrow().has_parts() && !self.runs_parts.replace(true) {
+            tokio::task::spawn_local(Rc::clone(self).run_parts());
         }
         let deadline = self.deployment.borrow().deadline();
         let old = self.deadline.replace(deadline);

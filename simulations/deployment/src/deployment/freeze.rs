@@ -23,6 +23,7 @@ struct Pause {
 pub(super) enum Held {
     Disconnected(ConnId),
     JobDone(JobDone),
+    Part(ConnId),
 }
 
 impl Frozen {
@@ -96,6 +97,7 @@ impl Deployment {
                     self.forget(connection);
                 }
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
+                Held::Part(connection) => self.members[member].run_part(now, connection),
             }
         }
         self.frozen.forget(member);

@@ -1,23 +1,27 @@
-//! The long queries of a deployment, which its caller runs.
+//! The long commands of a deployment, whose queries and parts its caller runs.
 
 use super::{ConnId, Deployment, freeze::Held};
 use crate::server::{Job, JobDone};
 use onionskin_core::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The connections whose requests wait for a long query, each at most once.
+/// The connections whose requests wait for the caller, each at most once.
 #[derive(Debug, Default)]
-pub(super) struct LongQueries {
+pub(super) struct Requests {
     queue: VecDeque<ConnId>,
     queued: BTreeSet<ConnId>,
 }
 
-impl LongQueries {
+impl Requests {
     /// Adds a connection. One whose earlier request no longer waits keeps its place.
     pub(super) fn push(&mut self, connection: ConnId) {
         if self.queued.insert(connection) {
             self.queue.push_back(connection);
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     fn pop(&mut self) -> Option<ConnId> {
@@ -29,8 +33,8 @@ impl LongQueries {
 
 impl Deployment {
     /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
-    /// can run in other threads. By default, each command runs its whole query, so that nothing
-    /// else happens meanwhile.
+    /// can run in other threads, and lets long writes pause until [`run_part`](Self::run_part). By
+    /// default, each command runs as a whole, so that nothing else happens meanwhile.
     pub fn run_jobs(&mut self) {
         for member in &mut self.members {
             member.run_jobs();
@@ -49,6 +53,27 @@ impl Deployment {
             }
         }
         None
+    }
+
+    /// True if a write has paused.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        !self.paused.is_empty()
+    }
+
+    /// Executes the next part of the write that has paused for the longest time. The caller gives
+    /// other requests their turn before.
+    pub fn run_part(&mut self, now: Instant) {
+        let Some(connection) = self.paused.pop() else {
+            return;
+        };
+        let Some(&member) = self.homes.get(&connection) else {
+            return;
+        };
+        if let Some(Held::Part(_)) = self.frozen.hold(member, Held::Part(connection)) {
+            self.members[member].run_part(now, connection);
+            self.settle(now);
+        }
     }
 
     /// Handles the result of a job. If its request no longer waits for it, nothing changes.

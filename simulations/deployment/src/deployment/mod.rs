@@ -42,7 +42,7 @@ use crate::{
     store::Store,
 };
 use freeze::{Frozen, Held};
-use jobs::LongQueries;
+use jobs::Requests;
 use network::Network;
 use onionskin_core::{
     random::Seed,
@@ -82,7 +82,8 @@ pub struct Deployment {
     traffic: VecDeque<Traffic>,
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
-    long_queries: LongQueries,
+    long_queries: Requests,
+    paused: Requests,
     frozen: Frozen,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
@@ -118,7 +119,8 @@ impl Deployment {
             traffic: VecDeque::new(),
             turns: VecDeque::new(),
             actions: VecDeque::new(),
-            long_queries: LongQueries::default(),
+            long_queries: Requests::default(),
+            paused: Requests::default(),
             frozen: Frozen::default(),
             turn: 0,
         };

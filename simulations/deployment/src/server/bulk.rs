@@ -6,18 +6,26 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
+    parts::{Ended, Part, Progress, Sums},
     reply::{Body, Reply},
-    write::{Tally, delete_statement, is_too_large, set_bypasses, update_statement},
+    write::{Tally, delete_statement, is_too_large, update_statement},
 };
 use crate::{
     replica::Effect,
-    store::{DeleteStatement, Environment, Namespace, Release, Store, StoreError, UpdateStatement},
+    store::{
+        DeleteStatement, Environment, Namespace, Query, Release, Store, StoreError, Target,
+        UpdateStatement,
+    },
 };
 use bson::{Bson, Document, RawDocument, doc};
 use onionskin_core::{bson::decode_document, time::Instant};
 
+/// An operation of the command, and its collection.
+pub(super) type BulkStatement = (Namespace, Operation);
+
 /// An operation of the command.
-enum Operation {
+#[derive(Debug)]
+pub(super) enum Operation {
     Insert(Document),
     Update(UpdateStatement),
     Delete(DeleteStatement),
@@ -30,6 +38,16 @@ impl Operation {
             Self::Update(statement) => statement.multi,
             Self::Delete(statement) => statement.limit != 1,
         }
+    }
+
+    /// Returns the search of an update or a delete. An insert has none.
+    fn query(&self, namespace: &Namespace) -> Query {
+        let target = match self {
+            Self::Insert(_) => Target::default(),
+            Self::Update(statement) => statement.target(),
+            Self::Delete(statement) => statement.target(),
+        };
+        Query::Targets(namespace.clone(), target)
     }
 
     fn run(
@@ -68,7 +86,7 @@ impl Operation {
 }
 
 /// The sums of a command, and the documents of its cursor.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Results {
     inserted: u64,
     matched: u64,
@@ -133,60 +151,96 @@ impl Results {
     }
 }
 
+/// The sums of a command so far.
+#[derive(Clone, Debug)]
+pub(super) struct Bulk {
+    tally: Tally,
+    results: Results,
+    /// True if the cursor also has the operations that succeeded.
+    lists_all: bool,
+}
+
+impl Sums<BulkStatement> for Bulk {
+    fn repeat(&mut self, index: usize, (_, operation): &BulkStatement, effect: &Effect) {
+        self.tally.retried.push(number(index as u64));
+        self.results
+            .succeed(index, operation, effect, self.lists_all);
+    }
+
+    fn succeed(&mut self, index: usize, (_, operation): &BulkStatement, effect: Effect) {
+        self.results
+            .succeed(index, operation, &effect, self.lists_all);
+        self.tally.effects.push((index, effect));
+    }
+
+    fn fail(&mut self, index: usize, error: StoreError) {
+        self.results.fail(index, &error);
+    }
+
+    fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    fn searches((_, operation): &BulkStatement) -> bool {
+        !matches!(operation, Operation::Insert(_))
+    }
+}
+
 impl Member {
     pub(super) fn bulk_write(&mut self, now: Instant, request: &mut Request) -> Answer {
-        let namespaces = namespaces(&request.command)?;
-        let statements = self.statements(request, "ops")?;
-        let operations = statements.into_iter();
-        let release = self.release();
-        let operations = operations.map(|s| operation(s, &namespaces, release));
-        let operations: Vec<(&Namespace, Operation)> = operations.collect::<Result<_, _>>()?;
-        let retryable = self.retryable_write(request, operations.len())?;
-        if retryable.is_some() && operations.iter().any(|(_, o)| o.is_multi()) {
+        let part = match request.progress.take().map(|progress| *progress) {
+            Some(Progress::Bulk(part)) => part,
+            _ => self.parse_operations(request)?,
+        };
+        let retryable = self.retryable_write(request, part.statements.len())?;
+        if retryable.is_some() && part.statements.iter().any(|(_, o)| o.is_multi()) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
-        let is_retryable = retryable.is_some();
         let limit = self.options.limits.max_document_bytes;
-        let lists_all = !truth(request.command.get("errorsOnly"));
-        let variables = request.command.get_document("let").ok();
-        let (mut tally, mut results) = (Tally::default(), Results::default());
-        for (index, (namespace, operation)) in operations.iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|r| r.done(index)) {
-                tally.retried.push(number(index as u64));
-                results.succeed(index, operation, effect, lists_all);
-                continue;
-            }
-            let done = match operation {
+        let ended = self.each(
+            now,
+            &*request,
+            retryable.as_ref(),
+            part,
+            |(namespace, operation)| operation.query(namespace),
+            |store, (namespace, operation), environment| match operation {
                 Operation::Insert(document) if is_too_large(document, limit) => {
                     let text = format!("object to insert too large. max size: {limit}");
                     Err(fault(10334, text).error)
                 }
-                _ => self.with_statement(now, variables, is_retryable, |store, environment| {
-                    set_bypasses(environment, &request.command);
-                    operation.run(store, namespace, environment)
-                }),
-            };
-            match done {
-                Ok(effect) => {
-                    results.succeed(index, operation, &effect, lists_all);
-                    tally.effects.push((index, effect));
-                }
-                Err(error) => {
-                    results.fail(index, &error);
-                    if self.stops_at_error(request) {
-                        break;
-                    }
-                }
+                _ => operation.run(store, namespace, environment),
+            },
+        );
+        let Bulk {
+            mut tally, results, ..
+        } = match ended {
+            Ended::Complete(bulk) => bulk,
+            Ended::Later(part, answer) => {
+                request.progress = Some(Box::new(Progress::Bulk(part)));
+                return answer;
             }
-        }
+        };
         let retried = std::mem::take(&mut tally.retried);
-        self.record(now, &mut tally, retryable);
         let mut fields = results.counts();
         if !retried.is_empty() {
             fields.insert("retriedStmtIds", retried);
         }
         let listed = self.listed(now, request, "admin.$cmd.bulkWrite".into(), results.entries)?;
         Ok(Outcome::Written(with_fields(listed, fields)?))
+    }
+
+    fn parse_operations(&self, request: &mut Request) -> Result<Part<BulkStatement, Bulk>, Fault> {
+        let namespaces = namespaces(&request.command)?;
+        let statements = self.statements(request, "ops")?.into_iter();
+        let release = self.release();
+        let operations = statements.map(|s| operation(s, &namespaces, release));
+        let operations = operations.collect::<Result<_, _>>()?;
+        let sums = Bulk {
+            tally: Tally::default(),
+            results: Results::default(),
+            lists_all: !truth(request.command.get("errorsOnly")),
+        };
+        Ok(Part::new(operations, sums))
     }
 }
 
@@ -224,7 +278,7 @@ fn operation(
     mut from: Document,
     namespaces: &[Namespace],
     release: Release,
-) -> Result<(&Namespace, Operation), Fault> {
+) -> Result<BulkStatement, Fault> {
     let kinds = ["insert", "update", "delete"];
     let kind = kinds.into_iter().find(|kind| from.contains_key(kind));
     let Some(kind) = kind else {
@@ -262,5 +316,5 @@ fn operation(
             Operation::Delete(delete_statement(statement)?)
         }
     };
-    Ok((namespace, operation))
+    Ok((namespace.clone(), operation))
 }

@@ -5,6 +5,7 @@ use super::{
     fail_point::FailEffect,
     fault::Fault,
     job::LongQuery,
+    parts::Progress,
     plan::Plan,
     reply::Reply,
     transaction::{Lock, TransactionId},
@@ -31,6 +32,8 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) database: String,
     pub(super) command: Document,
+    /// What is left of a write command that was executed in part.
+    pub(super) progress: Option<Box<Progress>>,
 }
 
 /// The replication that a write waits for.
@@ -67,7 +70,12 @@ pub(super) enum Waiting {
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.
     Stream,
-    /// A read waits for the result of its job.
+    /// A long write has paused. `until` is its time limit.
+    Part {
+        until: Option<Instant>,
+        effect: Option<FailEffect>,
+    },
+    /// A command waits for the result of its job.
     Job {
         query: Box<LongQuery>,
         effect: Option<FailEffect>,

@@ -87,6 +87,7 @@ impl Member {
             name,
             database: request.database.clone(),
             command: inner,
+            progress: None,
         };
         commands::check(&inner, self.program.version.release)?;
         self.check_uuid(&inner)?;

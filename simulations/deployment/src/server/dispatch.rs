@@ -1,7 +1,7 @@
 //! Dispatches a request to the function that executes it.
 
 use super::{
-    CATCH_UP_PERIOD, Member, commands,
+    CATCH_UP_PERIOD, Member, Output, commands,
     concern::{check_no_write_concern, has_concern, wants_no_results},
     connection::{Pending, Request, Waiting},
     document::{integer_field, truth},
@@ -106,6 +106,7 @@ impl Member {
         effect: Option<FailEffect>,
     ) {
         self.running = Some(conn);
+        self.jobs.spent = 0;
         let outcome = self.execute(now, conn, &mut request);
         // A command that fails can have made changes as well.
         self.log(now, None);
@@ -145,6 +146,9 @@ impl Member {
                 lock.effect = effect;
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
+            Ok(Outcome::Wait(Waiting::Part { until, .. }, deadline)) => {
+                self.wait(conn, request, Waiting::Part { until, effect }, deadline);
+            }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {
                 self.confirm(now, conn, request, Err(fault));
@@ -177,6 +181,7 @@ impl Member {
                 self.waiting.insert(conn);
             }
             Waiting::StepDown => self.stepping_down = Some(conn),
+            Waiting::Part { .. } => self.outputs.push_back(Output::Pause(conn)),
             Waiting::Blocked { .. }
             | Waiting::Routed { .. }
             | Waiting::Stream
@@ -198,7 +203,10 @@ impl Member {
         self.check_authorized(now, conn, request)?;
         self.note_gossip(now, request)?;
         self.check_legacy(request)?;
-        commands::check(request, self.program.version.release)?;
+        // The statements of a command that has paused were checked and taken before.
+        if request.progress.is_none() {
+            commands::check(request, self.program.version.release)?;
+        }
         if self.requires_api && !self.is_internal(conn) {
             commands::require_api(request)?;
         }

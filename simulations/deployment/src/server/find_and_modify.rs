@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     replica::Effect,
-    store::{FindAndModify, Modification, Update},
+    store::{FindAndModify, Modification, Query, Update},
 };
 use bson::{Document, doc};
 use onionskin_core::time::Instant;
@@ -40,7 +40,8 @@ impl Member {
         let variables = request.command.get_document("let").ok();
         let (is_retryable, refuses_dollars) = (retryable.is_some(), self.refuses_dollars());
         let keeps_documents = removes && self.refuses_removal(&namespace);
-        let result = self.with_statement(now, variables, is_retryable, |store, environment| {
+        let searched = self.searched(is_retryable);
+        let result = self.run_searched(now, variables, searched, |store, environment| {
             if keeps_documents {
                 return Err(no_removal(&namespace));
             }
@@ -54,6 +55,10 @@ impl Member {
             }
             Ok(result)
         })?;
+        let Some((result, _)) = result else {
+            let query = Query::Targets(namespace, command.target());
+            return self.search_apart(query, variables);
+        };
         let n = i32::try_from(result.n).unwrap_or(i32::MAX);
         let mut last = doc! { "n": n };
         if !removes {
@@ -65,7 +70,7 @@ impl Member {
         let reply = doc! { "lastErrorObject": last, "value": result.value };
         let mut tally = Tally::default();
         tally.effects.push((0, Effect::Modify(reply.clone())));
-        self.record(now, &mut tally, retryable);
+        self.record(now, &mut tally, retryable.as_ref());
         Ok(Outcome::Written(reply.into()))
     }
 }

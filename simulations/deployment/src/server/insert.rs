@@ -5,6 +5,8 @@ use super::{
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
     fault::{Fault, fault},
+    parts::Progress,
+    retry::RetryableWrite,
     write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
@@ -13,12 +15,16 @@ use crate::{
 };
 use bson::Document;
 use onionskin_core::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The number of documents of a group, at which it is full.
 const MAX_GROUP: usize = 500;
 
 /// The size of the documents of a group, at which it is full, in bytes.
 const MAX_GROUP_BYTES: usize = 256 * 1024;
+
+/// The largest number of documents between two looks at the work of an insert so far.
+const MAX_PART: usize = 50;
 
 /// Divides the documents of an insert into groups, as the server does (`internalInsertMaxBatchSize`
 /// and `insertVectorMaxBytes`). Each has the place of its first document.
@@ -42,57 +48,110 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
     groups
 }
 
+/// The documents of an insert that are left.
+#[derive(Clone, Debug)]
+pub(super) struct Inserts {
+    /// The number of all documents of the command.
+    count: usize,
+    /// The documents, each with its place in the command.
+    rest: VecDeque<(usize, Document)>,
+    tally: Tally,
+}
+
+impl Inserts {
+    /// Adds the result of the documents with these places.
+    fn add(&mut self, indexes: &[usize], result: InsertResult, ordered: bool, is_retryable: bool) {
+        let mut failed = BTreeSet::new();
+        for error in result.errors {
+            failed.insert(error.index);
+            self.tally.fail(indexes[error.index], error.error);
+        }
+        let first = failed.first().copied().filter(|_| ordered);
+        let stop = first.unwrap_or(indexes.len());
+        for at in (0..stop).filter(|at| !failed.contains(at)) {
+            let effect = Effect::Write {
+                matched: 1,
+                modified: 0,
+                upserted: None,
+            };
+            self.tally.count(indexes[at], &effect);
+            if is_retryable {
+                self.tally.effects.push((indexes[at], effect));
+            }
+        }
+    }
+}
+
 impl Member {
     pub(super) fn insert(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
+        let (mut inserts, retryable) = match request.progress.take().map(|progress| *progress) {
+            Some(Progress::Inserts(inserts)) => {
+                let retryable = self.retryable_write(request, inserts.count)?;
+                (inserts, retryable)
+            }
+            _ => self.begin_inserts(request)?,
+        };
+        let ordered = self.stops_at_error(request);
+        while !inserts.rest.is_empty() {
+            if self.must_pause() {
+                self.record(now, &mut inserts.tally, retryable.as_ref());
+                request.progress = Some(Box::new(Progress::Inserts(inserts)));
+                return self.pause(now, request);
+            }
+            let most = if self.can_pause() {
+                MAX_PART
+            } else {
+                usize::MAX
+            };
+            let group = inserts.rest.drain(..most.min(inserts.rest.len()));
+            let (indexes, documents): (Vec<_>, Vec<_>) = group.unzip();
+            let is_retryable = retryable.is_some();
+            let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable)?;
+            let has_failed = !outcome.errors.is_empty();
+            inserts.add(&indexes, outcome, ordered, is_retryable);
+            if ordered && has_failed {
+                break;
+            }
+        }
+        self.record(now, &mut inserts.tally, retryable.as_ref());
+        Ok(Outcome::Written(self.write_reply(inserts.tally, false)))
+    }
+
+    /// Checks the documents of an insert.
+    fn begin_inserts(
+        &mut self,
+        request: &mut Request,
+    ) -> Result<(Inserts, Option<RetryableWrite>), Fault> {
         let documents = self.statements(request, "documents")?;
         let limit = self.options.limits.max_document_bytes;
         let retryable = self.retryable_write(request, documents.len())?;
         let ordered = self.stops_at_error(request);
-        let mut tally = Tally::default();
-        let mut indexes = Vec::with_capacity(documents.len());
-        let mut fresh = Vec::with_capacity(documents.len());
+        let mut inserts = Inserts {
+            count: documents.len(),
+            rest: VecDeque::with_capacity(documents.len()),
+            tally: Tally::default(),
+        };
         for (index, document) in documents.into_iter().enumerate() {
             if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                tally.retried.push(i32::try_from(index).unwrap_or(0));
-                tally.count(index, effect);
+                inserts
+                    .tally
+                    .retried
+                    .push(i32::try_from(index).unwrap_or(0));
+                inserts.tally.count(index, effect);
                 continue;
             }
             let may_be_large = request.bytes > limit;
             if let Err(fault) = self.check_new(&document, may_be_large) {
-                tally.fail(index, fault.error);
+                inserts.tally.fail(index, fault.error);
                 if ordered {
                     break;
                 }
                 continue;
             }
-            indexes.push(index);
-            fresh.push(document);
+            inserts.rest.push_back((index, document));
         }
-        let count = fresh.len();
-        if count > 0 {
-            let outcome =
-                self.insert_batch(now, request, &namespace, fresh, retryable.is_some())?;
-            let mut failed = Vec::new();
-            for error in outcome.errors {
-                failed.push(error.index);
-                tally.fail(indexes[error.index], error.error);
-            }
-            let stop = failed.first().copied().filter(|_| ordered).unwrap_or(count);
-            for at in (0..stop).filter(|at| !failed.contains(at)) {
-                let effect = Effect::Write {
-                    matched: 1,
-                    modified: 0,
-                    upserted: None,
-                };
-                tally.count(indexes[at], &effect);
-                if retryable.is_some() {
-                    tally.effects.push((indexes[at], effect));
-                }
-            }
-        }
-        self.record(now, &mut tally, retryable);
-        Ok(Outcome::Written(self.write_reply(tally, false)))
+        Ok((inserts, retryable))
     }
 
     /// Checks a new document, and its size if it may be too large.
@@ -165,7 +224,8 @@ impl Member {
     ) -> Vec<(usize, Result<InsertResult, StoreError>)> {
         let mut results = Vec::with_capacity(group.len());
         for (index, document) in (first..).zip(group) {
-            let done = self.with_statement(now, None, true, |store, env| {
+            let limits = Default::default();
+            let done = self.with_statement(now, None, true, limits, |store, env| {
                 insert(store, vec![document], env)
             });
             let has_failed = done.as_ref().map_or(true, |done| !done.errors.is_empty());

@@ -10,17 +10,16 @@ use super::{
     connection::{Pending, Request, Waiting},
     fail_point::FailEffect,
     fault::{Fault, fault},
-    read_concern::read_deadline,
 };
 use crate::{
     deployment::ConnId,
-    store::{Environment, Found, Query, Store, StoreError},
+    store::{Environment, Found, Parts, Query, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
 
 /// The steps of a query that is not a job: some milliseconds.
-const STEPS: u64 = 20_000;
+pub(super) const STEPS: u64 = 20_000;
 
 /// A long query. Run it by [`Job::run`], in any thread, and give the result to
 /// [`Deployment::handle_job_done`](crate::deployment::Deployment::handle_job_done).
@@ -77,6 +76,7 @@ impl Job {
             bypasses_validation: false,
             keeps_empty_timestamps: false,
             max_steps: None,
+            parts: Parts::default(),
         };
         let variables = self.variables.as_ref();
         let ready = variables.map_or(Ok(()), |given| {
@@ -128,6 +128,15 @@ pub(super) struct Jobs {
     done: Option<Result<Found, StoreError>>,
     /// The number of the last job.
     last: u64,
+    /// The steps that the running command has taken.
+    pub(super) spent: u64,
+}
+
+impl Jobs {
+    /// Returns the records that the job of a write statement has found.
+    pub(super) fn take_records(&mut self) -> Option<Result<Vec<u64>, StoreError>> {
+        Some(self.done.take()?.map(Found::records))
+    }
 }
 
 impl Member {
@@ -167,20 +176,30 @@ impl Member {
         if let Some(done) = self.jobs.done.take() {
             return Ok(done?);
         }
-        let can_wait = self.jobs.are_run && self.running.is_some();
-        let steps = can_wait.then_some(STEPS);
-        let found = self.with_steps(now, variables, steps, |store, environment| {
+        let can_wait = self.can_wait_for_jobs();
+        let limits = (can_wait.then_some(STEPS), Parts::default());
+        let found = self.with_limits(now, variables, limits, |store, environment| {
             query.run(store, environment)
         });
         if let (true, Err(StoreError { code: 50, .. })) = (can_wait, &found) {
-            self.jobs.last += 1;
-            self.jobs.new = Some(LongQuery {
-                number: self.jobs.last,
-                query: Some((query, variables.cloned())),
-                term: self.replica.term(),
-            });
+            self.begin_long_query(query, variables);
         }
         Ok(found?)
+    }
+
+    /// True if the running command can wait for a job.
+    pub(super) const fn can_wait_for_jobs(&self) -> bool {
+        self.jobs.are_run && self.running.is_some()
+    }
+
+    /// Makes a query the long query of the running command, which must end then.
+    pub(super) fn begin_long_query(&mut self, query: Query, variables: Option<&Document>) {
+        self.jobs.last += 1;
+        self.jobs.new = Some(LongQuery {
+            number: self.jobs.last,
+            query: Some((query, variables.cloned())),
+            term: self.replica.term(),
+        });
     }
 
     /// True if the running command has made its query a long one.
@@ -204,7 +223,7 @@ impl Member {
         let Some(query) = self.jobs.new.take() else {
             return Some((request, effect));
         };
-        let deadline = read_deadline(now, &request.command);
+        let deadline = self.time_limit_of(now, &request);
         let query = Box::new(query);
         self.wait(conn, request, Waiting::Job { query, effect }, deadline);
         self.outputs.push_back(Output::LongQuery(conn));
@@ -260,7 +279,7 @@ impl Member {
         let Some(Pending {
             request,
             waiting: Waiting::Job { query, effect },
-            ..
+            deadline,
         }) = self.unpark(conn)
         else {
             return;
@@ -273,7 +292,9 @@ impl Member {
             }
             Some(result) => {
                 self.jobs.done = Some(result);
+                self.waited_deadline = deadline;
                 self.run(now, conn, request, effect);
+                self.waited_deadline = None;
                 self.jobs.done = None;
             }
         }

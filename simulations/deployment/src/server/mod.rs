@@ -26,6 +26,7 @@ mod job;
 mod life;
 mod operations;
 mod overload;
+mod parts;
 mod plan;
 mod program;
 mod read;
@@ -103,6 +104,8 @@ pub(crate) enum Output {
     Report(MemberEvent),
     /// The request of this connection waits for its long query.
     LongQuery(ConnId),
+    /// The write of this connection has paused.
+    Pause(ConnId),
 }
 
 /// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
@@ -143,8 +146,8 @@ pub(crate) struct Member {
     transactions: Transactions,
     /// The commits of several shards that this one coordinates.
     commits: Commits,
-    /// The time limit of the running request, if the request has waited for a transaction.
-    lock_deadline: Option<Instant>,
+    /// The time limit of the running request, if the request has waited before.
+    waited_deadline: Option<Instant>,
     /// The fail points that were set, by name.
     fail_points: BTreeMap<&'static str, FailPoint>,
     /// The fault of all conversations, if one was set.
@@ -219,7 +222,7 @@ impl Member {
             jobs: Jobs::default(),
             transactions: Transactions::default(),
             commits: Commits::default(),
-            lock_deadline: None,
+            waited_deadline: None,
             fail_points: BTreeMap::new(),
             auth_fault: None,
             auth_counts: AuthCounts::default(),

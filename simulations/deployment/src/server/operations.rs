@@ -113,6 +113,7 @@ impl Member {
                     Waiting::Blocked { .. }
                         | Waiting::Tail
                         | Waiting::Stream
+                        | Waiting::Part { .. }
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
                         | Waiting::Majority { .. }

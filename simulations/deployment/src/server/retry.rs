@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     replica::{Effect, Retry, SessionKey, Step},
-    store::{Environment, Store, StoreError},
+    store::{Environment, Parts, Store, StoreError},
 };
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
@@ -76,16 +76,18 @@ impl Member {
         }))
     }
 
-    /// Runs a statement of a write command. The fail point of retryable writes can undo it.
+    /// Runs a statement of a write command, with these limits of its steps and its parts. The fail
+    /// point of retryable writes can undo it.
     pub(super) fn with_statement<T>(
         &mut self,
         now: Instant,
         variables: Option<&Document>,
         is_retryable: bool,
+        limits: (Option<u64>, Parts),
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let start = self.replica.store().pending_changes();
-        let done = self.with_store(now, variables, run)?;
+        let done = self.with_limits(now, variables, limits, run)?;
         match self.undo_failed(start, is_retryable) {
             Some(error) => Err(error),
             None => Ok(done),
@@ -111,7 +113,7 @@ impl RetryableWrite {
     }
 
     /// Returns the record of the statements that this command executed, for the oplog.
-    pub(super) fn note(self, effects: Vec<(usize, Effect)>) -> Retry {
+    pub(super) fn note(&self, effects: Vec<(usize, Effect)>) -> Retry {
         let statements = effects
             .into_iter()
             .filter_map(|(index, effect)| self.ids.get(index).map(|id| (*id, effect)))

@@ -81,7 +81,7 @@ impl Member {
             Waiting::Lock(lock) => self.fail_locked(now, conn, &request, &lock),
             Waiting::Tail => self.answer_tail(now, conn, request),
             Waiting::Stream => self.start(now, conn, request),
-            Waiting::StepDown | Waiting::Routed { .. } => {}
+            Waiting::StepDown | Waiting::Routed { .. } | Waiting::Part { .. } => {}
         }
         self.advance(now, conn);
     }

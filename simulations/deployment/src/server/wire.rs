@@ -361,6 +361,7 @@ fn read_message(header: Header, message: &Message<'_>) -> Frame {
         name: name.to_owned(),
         database: String::new(),
         command: Document::new(),
+        progress: None,
     };
     let Some(mut command) = owned(message.body) else {
         return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
@@ -439,5 +440,6 @@ fn request(
         name,
         database,
         command,
+        progress: None,
     })
 }

@@ -8,6 +8,7 @@ use super::{
     fault::{Fault, bad_value, fault, type_mismatch},
     field_names::check_updated,
     hello::election_id,
+    parts::{Ended, Part, Progress, Sums},
     read::collation,
     reply::Reply,
     retry::RetryableWrite,
@@ -16,15 +17,15 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, Namespace, Release, Store, StoreError, Update,
-        UpdateStatement, WriteError,
+        Change, DeleteStatement, Environment, Namespace, Parts, Query, Release, Store, StoreError,
+        Update, UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
 /// The sum of the results of a command's statements.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     n: u64,
     modified: u64,
@@ -79,6 +80,30 @@ impl Tally {
     }
 }
 
+impl<S> Sums<S> for Tally {
+    fn repeat(&mut self, index: usize, _: &S, effect: &Effect) {
+        self.retried.push(i32::try_from(index).unwrap_or(0));
+        self.count(index, effect);
+    }
+
+    fn succeed(&mut self, index: usize, _: &S, effect: Effect) {
+        self.count(index, &effect);
+        self.effects.push((index, effect));
+    }
+
+    fn fail(&mut self, index: usize, error: StoreError) {
+        Self::fail(self, index, error);
+    }
+
+    fn tally(&mut self) -> &mut Tally {
+        self
+    }
+
+    fn searches(_: &S) -> bool {
+        true
+    }
+}
+
 impl Member {
     /// Calls `run` with the store, and with this member's time, randomness and ids, and with the
     /// values of the variables of the command's `let`.
@@ -88,7 +113,7 @@ impl Member {
         variables: Option<&Document>,
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.with_steps(now, variables, None, run)
+        self.with_limits(now, variables, Default::default(), run)
     }
 
     /// Does the same as [`with_store`](Self::with_store), with the newest data for any read
@@ -105,18 +130,20 @@ impl Member {
         result
     }
 
-    /// Does the same as [`with_store`](Self::with_store), with a limit for the steps of a query.
-    pub(super) fn with_steps<T>(
+    /// Does the same as [`with_store`](Self::with_store), with a limit for the steps of a query or
+    /// statement, and with the parts of a statement.
+    pub(super) fn with_limits<T>(
         &mut self,
         now: Instant,
         variables: Option<&Document>,
-        max_steps: Option<u64>,
+        (max_steps, parts): (Option<u64>, Parts),
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let moment = self.moment(now);
         let (wall, release) = (self.wall_millis(now), self.release());
         let ids = &mut self.ids;
         let mut next = || ids.next(wall);
+        let meter = parts.meter.clone();
         let mut environment = Environment {
             now: moment.now,
             timestamp: moment.timestamp,
@@ -126,37 +153,36 @@ impl Member {
             bypasses_validation: false,
             keeps_empty_timestamps: false,
             max_steps,
+            parts,
         };
         if let Some(variables) = variables {
             environment.set_variables(variables, release)?;
         }
-        match &mut self.view {
+        let result = match &mut self.view {
             Some(view) => run(&mut view.store, &mut environment),
             None => run(self.replica.store_mut(), &mut environment),
-        }
+        };
+        self.jobs.spent = self.jobs.spent.saturating_add(meter.get());
+        result
     }
 
     pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
-        let statements = self.statements(request, "updates")?;
-        let retryable = self.retryable_write(request, statements.len())?;
-        let parsed: Vec<UpdateStatement> = statements
-            .into_iter()
-            .map(update_statement)
-            .collect::<Result<_, _>>()?;
-        let release = self.release();
-        for statement in &parsed {
-            statement.update.check_pipeline(release)?;
-        }
-        if retryable.is_some() && parsed.iter().any(|s| s.multi) {
+        let part = match request.progress.take().map(|progress| *progress) {
+            Some(Progress::Updates(part)) => part,
+            _ => self.parse_updates(request)?,
+        };
+        let retryable = self.retryable_write(request, part.statements.len())?;
+        if retryable.is_some() && part.statements.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
         let refuses_dollars = self.refuses_dollars();
-        let tally = self.each(
+        let ended = self.each(
             now,
             &*request,
-            retryable,
-            &parsed,
+            retryable.as_ref(),
+            part,
+            |statement| Query::Targets(namespace.clone(), statement.target()),
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
                 let start = store.pending_changes();
@@ -174,7 +200,22 @@ impl Member {
                 })
             },
         );
-        Ok(Outcome::Written(self.write_reply(tally, true)))
+        match ended {
+            Ended::Complete(tally) => Ok(Outcome::Written(self.write_reply(tally, true))),
+            Ended::Later(part, answer) => {
+                request.progress = Some(Box::new(Progress::Updates(part)));
+                answer
+            }
+        }
+    }
+
+    fn parse_updates(&self, request: &mut Request) -> Result<Part<UpdateStatement, Tally>, Fault> {
+        let statements = self.statements(request, "updates")?.into_iter();
+        let parsed: Vec<_> = statements.map(update_statement).collect::<Result<_, _>>()?;
+        for statement in &parsed {
+            statement.update.check_pipeline(self.release())?;
+        }
+        Ok(Part::new(parsed, Tally::default()))
     }
 
     /// Returns the release that the server claims to be.
@@ -191,21 +232,25 @@ impl Member {
 
     pub(super) fn delete(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
-        let statements = self.statements(request, "deletes")?;
-        let retryable = self.retryable_write(request, statements.len())?;
-        let parsed: Vec<DeleteStatement> = statements
-            .into_iter()
-            .map(delete_statement)
-            .collect::<Result<_, _>>()?;
-        if retryable.is_some() && parsed.iter().any(|s| s.limit != 1) {
+        let part = match request.progress.take().map(|progress| *progress) {
+            Some(Progress::Deletes(part)) => part,
+            _ => {
+                let statements = self.statements(request, "deletes")?.into_iter();
+                let parsed = statements.map(delete_statement).collect::<Result<_, _>>()?;
+                Part::new(parsed, Tally::default())
+            }
+        };
+        let retryable = self.retryable_write(request, part.statements.len())?;
+        if retryable.is_some() && part.statements.iter().any(|s| s.limit != 1) {
             return Err(fault(72, "Cannot use retryable writes with limit=0"));
         }
         let keeps_documents = self.refuses_removal(&namespace);
-        let tally = self.each(
+        let ended = self.each(
             now,
             &*request,
-            retryable,
-            &parsed,
+            retryable.as_ref(),
+            part,
+            |statement| Query::Targets(namespace.clone(), statement.target()),
             |store, statement, env| {
                 if keeps_documents {
                     return Err(no_removal(&namespace));
@@ -222,7 +267,13 @@ impl Member {
                 })
             },
         );
-        Ok(Outcome::Written(self.write_reply(tally, false)))
+        match ended {
+            Ended::Complete(tally) => Ok(Outcome::Written(self.write_reply(tally, false))),
+            Ended::Later(part, answer) => {
+                request.progress = Some(Box::new(Progress::Deletes(part)));
+                answer
+            }
+        }
     }
 
     /// Returns the reply to a write command. A member of a replica set adds its election and the
@@ -239,45 +290,6 @@ impl Member {
         reply.into()
     }
 
-    /// Runs statements in order. A statement that was already executed gets its recorded result.
-    fn each<S>(
-        &mut self,
-        now: Instant,
-        request: &Request,
-        retryable: Option<RetryableWrite>,
-        statements: &[S],
-        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<Effect, StoreError>,
-    ) -> Tally {
-        let mut tally = Tally::default();
-        let variables = request.command.get_document("let").ok();
-        for (index, statement) in statements.iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                tally.retried.push(i32::try_from(index).unwrap_or(0));
-                tally.count(index, effect);
-                continue;
-            }
-            let is_retryable = retryable.is_some();
-            let done = self.with_statement(now, variables, is_retryable, |store, environment| {
-                set_bypasses(environment, &request.command);
-                run(store, statement, environment)
-            });
-            match done {
-                Ok(effect) => {
-                    tally.count(index, &effect);
-                    tally.effects.push((index, effect));
-                }
-                Err(error) => {
-                    tally.fail(index, error);
-                    if self.stops_at_error(request) {
-                        break;
-                    }
-                }
-            }
-        }
-        self.record(now, &mut tally, retryable);
-        tally
-    }
-
     /// True if a write command ends at the first error. In a transaction, each does.
     pub(super) fn stops_at_error(&self, request: &Request) -> bool {
         self.transactions.is_running() || request.command.get_bool("ordered").unwrap_or(true)
@@ -288,7 +300,7 @@ impl Member {
         &mut self,
         now: Instant,
         tally: &mut Tally,
-        retryable: Option<RetryableWrite>,
+        retryable: Option<&RetryableWrite>,
     ) {
         let effects = std::mem::take(&mut tally.effects);
         let retry = retryable

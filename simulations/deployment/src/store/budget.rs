@@ -36,6 +36,16 @@ struct Counters {
     charged: Cell<usize>,
     steps: Cell<u64>,
     max_steps: u64,
+    /// The steps of the budgets of a command that are no longer in use.
+    meter: Option<Rc<Cell<u64>>>,
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.set(meter.get().saturating_add(self.steps.get()));
+        }
+    }
 }
 
 impl Default for Budget {
@@ -47,11 +57,26 @@ impl Default for Budget {
 impl Budget {
     /// Returns a budget of at most this number of steps, and at most [`MAX_STEPS`].
     pub(crate) fn new(max_steps: u64) -> Self {
+        Self::with_meter(max_steps, None)
+    }
+
+    /// Returns a budget whose steps are added to `meter` at its end.
+    pub(crate) fn metered(max_steps: Option<u64>, meter: Rc<Cell<u64>>) -> Self {
+        Self::with_meter(max_steps.unwrap_or(MAX_STEPS), Some(meter))
+    }
+
+    fn with_meter(max_steps: u64, meter: Option<Rc<Cell<u64>>>) -> Self {
         Self(Rc::new(Counters {
             charged: Cell::new(0),
             steps: Cell::new(0),
             max_steps: max_steps.min(MAX_STEPS),
+            meter,
         }))
+    }
+
+    /// Returns the number of steps that were counted so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.steps.get()
     }
 
     /// Returns the number of bytes that are charged now. [`Budget::release_to`] takes this number.

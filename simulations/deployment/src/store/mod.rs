@@ -37,6 +37,7 @@ mod number;
 mod operands;
 mod order;
 mod output;
+mod parts;
 mod path;
 mod pattern;
 mod pending;
@@ -80,6 +81,8 @@ pub(crate) use index_options::{in_specification, without_unknown_options};
 pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use query::{Found, Query};
+pub use parts::Parts;
+pub(crate) use parts::{SEARCH_AGAIN, Target};
 pub use release::Release;
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
@@ -109,7 +112,7 @@ type Answer<T> = Result<T, StoreError>;
 ///
 /// ```
 /// use bson::{doc, oid::ObjectId, DateTime, Document, Timestamp};
-/// use onionskin_deployment::store::{Environment, Find, Namespace, Store};
+/// use onionskin_deployment::store::{Environment, Find, Namespace, Parts, Store};
 ///
 /// let mut store = Store::new();
 /// let mut replica = Store::new();
@@ -122,6 +125,7 @@ type Answer<T> = Result<T, StoreError>;
 ///     bypasses_validation: false,
 ///     keeps_empty_timestamps: false,
 ///     max_steps: None,
+///     parts: Parts::default(),
 /// };
 /// let namespace = Namespace::new("garden", "onions");
 /// store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;
@@ -280,7 +284,7 @@ impl Environment<'_> {
                 .map(|(name, value)| (name, Some(value)))
                 .collect(),
             random_state: std::cell::Cell::new(self.seed),
-            budget: self.max_steps.map_or_else(Budget::default, Budget::new),
+            budget: Budget::metered(self.max_steps, self.parts.meter.clone()),
             ..expression::EvaluationContext::default()
         }
     }

@@ -11,6 +11,7 @@ use super::index::Index;
 use super::names::SYSTEM_DATABASES;
 use super::operands::check_fields;
 use super::order::type_name;
+use super::parts::Parts;
 use super::pipeline::{parse, pipeline};
 use super::release::Release;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
@@ -384,6 +385,10 @@ fn reborrow<'a>(environment: &'a mut Environment<'_>) -> Environment<'a> {
         bypasses_validation: environment.bypasses_validation,
         keeps_empty_timestamps: environment.keeps_empty_timestamps,
         max_steps: environment.max_steps,
+        parts: Parts {
+            meter: environment.parts.meter.clone(),
+            ..Parts::default()
+        },
     }
 }
 

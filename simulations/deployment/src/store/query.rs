@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document};
 
+use super::parts::Target;
 use super::types::{Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
 
@@ -20,6 +21,8 @@ pub(crate) enum Query {
         Option<Document>,
         Option<Bson>,
     ),
+    /// The documents that a write statement concerns.
+    Targets(Namespace, Target),
 }
 
 /// The result of a query.
@@ -29,6 +32,7 @@ pub(crate) enum Found {
     Documents(Vec<Shared>, Option<Position>),
     Values(Vec<Bson>),
     Number(u64),
+    Records(Vec<u64>),
 }
 
 impl Found {
@@ -39,21 +43,28 @@ impl Found {
     pub(crate) fn with_end(self) -> (Vec<Shared>, Option<Position>) {
         match self {
             Self::Documents(documents, end) => (documents, end),
-            Self::Values(_) | Self::Number(_) => (Vec::new(), None),
+            Self::Values(_) | Self::Number(_) | Self::Records(_) => (Vec::new(), None),
         }
     }
 
     pub(crate) fn values(self) -> Vec<Bson> {
         match self {
             Self::Values(values) => values,
-            Self::Documents(..) | Self::Number(_) => Vec::new(),
+            Self::Documents(..) | Self::Number(_) | Self::Records(_) => Vec::new(),
         }
     }
 
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(number) => number,
-            Self::Documents(..) | Self::Values(_) => 0,
+            Self::Documents(..) | Self::Values(_) | Self::Records(_) => 0,
+        }
+    }
+
+    pub(crate) fn records(self) -> Vec<u64> {
+        match self {
+            Self::Records(records) => records,
+            Self::Documents(..) | Self::Values(_) | Self::Number(_) => Vec::new(),
         }
     }
 }
@@ -81,6 +92,9 @@ impl Query {
                     environment,
                 );
                 Found::Documents(read?, None)
+            }
+            Self::Targets(namespace, target) => {
+                Found::Records(store.search(namespace, target, environment)?)
             }
         })
     }

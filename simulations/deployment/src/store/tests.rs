@@ -42,6 +42,7 @@ fn with<T>(run: impl FnOnce(&mut Environment<'_>) -> T) -> T {
         bypasses_validation: false,
         keeps_empty_timestamps: false,
         max_steps: None,
+        parts: Parts::default(),
     })
 }
 

@@ -7,6 +7,7 @@ use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::error::{StoreError, WriteError};
+use super::parts::Parts;
 use super::release::Release;
 
 /// The full name of a collection.
@@ -64,6 +65,8 @@ pub struct Environment<'a> {
     /// The largest number of steps of a query. A query that needs more fails with the error 50.
     /// `None` for the greatest limit.
     pub max_steps: Option<u64>,
+    /// How a write statement is executed in parts. By default it is executed as a whole.
+    pub parts: Parts,
 }
 
 impl fmt::Debug for Environment<'_> {

@@ -10,6 +10,7 @@ use super::error::{StoreError, WriteError};
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
 use super::order::{equal, identical_documents};
+use super::parts::Wanted;
 use super::projection::Projection;
 use super::read::not_on_view;
 use super::sort::Sort;
@@ -115,13 +116,8 @@ impl Store {
         self.refuse_time_series(namespace, "delete")?;
         let mut result = DeleteResult::default();
         for (index, statement) in statements.iter().enumerate() {
-            match self.select_deleted(namespace, statement, environment) {
-                Ok(found) => {
-                    for (record, document) in found {
-                        self.remove(namespace, record, document)?;
-                        result.deleted += 1;
-                    }
-                }
+            match self.delete_one(namespace, statement, environment) {
+                Ok(deleted) => result.deleted += deleted,
                 Err(error) => {
                     result.errors.push(WriteError { index, error });
                     if ordered {
@@ -133,18 +129,30 @@ impl Store {
         Ok(result)
     }
 
-    /// Returns the records that a statement deletes.
-    fn select_deleted(
-        &self,
+    /// Runs a statement of a delete command. Returns the number of deleted documents.
+    fn delete_one(
+        &mut self,
         namespace: &Namespace,
         statement: &DeleteStatement,
-        environment: &Environment<'_>,
-    ) -> Answer<Vec<(u64, Shared)>> {
+        environment: &mut Environment<'_>,
+    ) -> Answer<u64> {
         let context = self.context(namespace, statement.collation.as_ref(), environment)?;
-        let limit = if statement.limit == 0 { usize::MAX } else { 1 };
         self.check_hint_of(namespace, statement.hint.as_ref())?;
-        let (_, found) = self.select(namespace, &statement.filter, None, limit, &context)?;
-        Ok(found)
+        let wanted = Wanted(&statement.filter, None, statement.limit != 0);
+        let (_, found) = self.targets(namespace, wanted, &context, &mut environment.parts)?;
+        let mut deleted = 0;
+        let mut found = found.into_iter();
+        while let Some((record, document)) = found.next() {
+            let collection = self.collection(namespace);
+            environment.parts.count_change(collection, &document);
+            self.remove(namespace, record, document)?;
+            deleted += 1;
+            if found.len() > 0 && environment.parts.must_pause(&context) {
+                environment.parts.pause(found.map(|(record, _)| record));
+                break;
+            }
+        }
+        Ok(deleted)
     }
 
     /// Finds one document, modifies it, and returns the document before or after the modification.
@@ -179,8 +187,9 @@ impl Store {
         let mut result = FindAndModifyResult::default();
         let value = match &command.modification {
             Modification::Remove => {
-                let sort = command.sort.as_ref();
-                let (_, found) = self.select(namespace, &command.filter, sort, 1, &context)?;
+                let wanted = Wanted(&command.filter, command.sort.as_ref(), true);
+                let parts = &mut environment.parts;
+                let (_, found) = self.targets(namespace, wanted, &context, parts)?;
                 let first = found.into_iter().next();
                 if let Some((record, document)) = first.clone() {
                     self.remove(namespace, record, document)?;
@@ -269,6 +278,7 @@ impl Store {
             return Err(StoreError::bad_value(text));
         }
         collection.check(namespace, &document, None, self.room())?;
+        environment.parts.count_change(Some(collection), &document);
         let (record, document) = (collection.next_record(), Arc::new(document));
         let change = Change::Insert {
             namespace: namespace.clone(),
@@ -350,13 +360,16 @@ impl Store {
             return Err(StoreError::failed_to_parse(text));
         }
         self.check_hint_of(namespace, statement.hint.as_ref())?;
-        let limit = if statement.multi { usize::MAX } else { 1 };
-        let sort = statement.sort.as_ref();
-        let (matcher, found) = self.select(namespace, &statement.filter, sort, limit, &context)?;
+        // A later part of a statement that has found documents inserts none.
+        let has_found = environment.parts.found.as_ref();
+        let has_found = has_found.is_some_and(|records| !records.is_empty());
+        let wanted = Wanted(&statement.filter, statement.sort.as_ref(), !statement.multi);
+        let parts = &mut environment.parts;
+        let (matcher, found) = self.targets(namespace, wanted, &context, parts)?;
         let origin = self.collection(namespace).map(Collection::origin);
         let (origin, style) = (origin.unwrap_or_default(), updater.style());
         let mut done = Updated::default();
-        if found.is_empty() && statement.upsert {
+        if found.is_empty() && statement.upsert && !has_found {
             let base = upsert_base(&matcher, updater.is_replacement(), &context.budget)?;
             let document = updater.apply(&base, None, true, &context)?;
             let keeps = environment.keeps_empty_timestamps;
@@ -368,7 +381,8 @@ impl Store {
             done.after = Some(document);
             return Ok(done);
         }
-        for (record, before) in found {
+        let mut found = found.into_iter();
+        while let Some((record, before)) = found.next() {
             let position = matcher.position(&before, &context);
             let mut after = updater.apply(&before, position, false, &context)?;
             if updater.is_replacement() {
@@ -387,6 +401,7 @@ impl Store {
                     collection.validate(&after, Some(&before), environment)?;
                     let room = self.room().saturating_add(size::of(&before));
                     collection.check(namespace, &after, Some(record), room)?;
+                    environment.parts.count_change(Some(collection), &after);
                 }
                 done.counts.modified += 1;
                 let change = Change::Replace {
@@ -401,6 +416,10 @@ impl Store {
             }
             done.before.get_or_insert(before);
             done.after.get_or_insert(after);
+            if found.len() > 0 && environment.parts.must_pause(&context) {
+                environment.parts.pause(found.map(|(record, _)| record));
+                break;
+            }
         }
         Ok(done)
     }

@@ -1,4 +1,4 @@
-//! The threads for long queries.
+//! Long commands: the threads for their queries, and the parts of writes.
 
 use super::Shared;
 use onionskin_deployment::deployment::Job;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tokio::task;
 
 /// The largest number of long queries that run at the same time, each in its own thread.
-const MAX_WORKERS: usize = 2;
+const MAX_WORKERS: usize = 8;
 
 impl Shared {
     /// Starts the next long query if a thread is free for it. Returns false if it started none.
@@ -31,5 +31,20 @@ impl Shared {
         let now = self.now();
         self.drive(None, |deployment| deployment.handle_job_done(now, done));
         self.pump();
+    }
+
+    /// Executes the parts of writes, and serves all other tasks before each.
+    pub(super) async fn run_parts(self: Rc<Self>) {
+        loop {
+            task::yield_now().await;
+            let now = self.now();
+            self.drive(None, |deployment| deployment.run_part(now));
+            // No other task of this kind begins meanwhile.
+            self.pump();
+            if !self.deployment.borrow().has_parts() {
+                break;
+            }
+        }
+        self.runs_parts.set(false);
     }
 }

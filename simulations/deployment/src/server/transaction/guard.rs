@@ -55,7 +55,7 @@ impl Member {
         if !self.transactions.has_open() {
             return self.execute_data(now, request);
         }
-        let again = request.command.clone();
+        let again = (request.command.clone(), request.progress.clone());
         let next = self.replica.next_time(self.wall_millis(now));
         self.transactions.guard = Some(Guard { retry: None, next });
         let outcome = self.execute_data(now, request);
@@ -65,9 +65,9 @@ impl Member {
             if let Ok(Outcome::Reply(reply) | Outcome::Written(reply)) = &outcome {
                 self.close_cursor_of(reply);
             }
-            request.command = again;
+            (request.command, request.progress) = again;
             let own = read_deadline(now, &request.command);
-            let deadline = self.lock_deadline.take().or(own);
+            let deadline = self.waited_deadline.take().or(own);
             let lock = Lock {
                 ended: self.transactions.ended,
                 changed: self.transactions.changed,
@@ -150,9 +150,9 @@ impl Member {
         request: Request,
         lock: Lock,
     ) {
-        self.lock_deadline = lock.deadline;
+        self.waited_deadline = lock.deadline;
         self.run(now, conn, request, lock.effect);
-        self.lock_deadline = None;
+        self.waited_deadline = None;
         self.note_catalog(conn, &lock.catalog);
     }
 

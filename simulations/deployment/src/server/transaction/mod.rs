@@ -172,6 +172,11 @@ impl Transactions {
         self.running.is_some()
     }
 
+    /// True while the changes of a write are kept, to be compared with the open transactions.
+    pub(super) const fn compares(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Returns the number of the transaction whose statement runs.
     pub(super) fn running_number(&self) -> Option<i64> {
         self.running.map(|(_, number)| number)

@@ -178,7 +178,7 @@ impl Member {
         let names = fields::full_names(&request.command, &request.name, &request.database);
         let names: Vec<Namespace> = names.iter().filter_map(|n| Namespace::parse(n)).collect();
         let own = read_deadline(now, &request.command);
-        let own = self.lock_deadline.take().or(own);
+        let own = self.waited_deadline.take().or(own);
         if let Some(waiting) = self.wait_for_catalog(&session, &names, own) {
             let timeout = self.transactions.lock_timeout.map(|timeout| now + timeout);
             let deadline = earliest(timeout, own);

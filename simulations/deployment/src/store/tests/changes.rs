@@ -144,6 +144,7 @@ fn panics(store: &mut Store, id: i32) -> bool {
         bypasses_validation: false,
         keeps_empty_timestamps: false,
         max_steps: None,
+        parts: Parts::default(),
     };
     let insert = std::panic::AssertUnwindSafe(|| {
         store.insert(&namespace(), documents, false, &mut environment)

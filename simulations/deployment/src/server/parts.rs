@@ -1,0 +1,325 @@
+//! Write commands in parts, between which other clients are served.
+//!
+//! If the caller of the deployment runs jobs, a long write command pauses: between two statements,
+//! and between two documents of a statement. Each part is logged for itself, so a command that
+//! fails at a later part keeps the earlier ones, as on a server. A search that takes long becomes a
+//! [`Job`](super::Job). The documents that it found are compared with the filter again before they
+//! are changed.
+
+use super::{
+    Member,
+    connection::{Pending, Request, Waiting},
+    dispatch::{Answer, Outcome},
+    fault::fault,
+    insert::Inserts,
+    job::STEPS,
+    read_concern::read_deadline,
+    retry::RetryableWrite,
+    write::{Tally, set_bypasses},
+};
+use crate::{
+    deployment::ConnId,
+    replica::Effect,
+    server::bulk::{Bulk, BulkStatement},
+    store::{
+        DeleteStatement, Environment, Parts, Query, SEARCH_AGAIN, Store, StoreError,
+        UpdateStatement,
+    },
+};
+use bson::Document;
+use onionskin_core::time::Instant;
+use std::sync::Arc;
+
+/// The steps that the change of a document may take after the search.
+const STEPS_OF_DOCUMENT: u64 = 500_000;
+
+/// A write command of which a part was executed.
+#[derive(Clone, Debug)]
+pub(super) enum Progress {
+    Inserts(Inserts),
+    Updates(Part<UpdateStatement, Tally>),
+    Deletes(Part<DeleteStatement, Tally>),
+    Bulk(Part<BulkStatement, Bulk>),
+}
+
+/// The statements of a command, and the sums of those that were executed.
+#[derive(Debug)]
+pub(super) struct Part<S, T> {
+    pub(super) statements: Arc<[S]>,
+    next: usize,
+    open: Option<Open>,
+    pub(super) sums: T,
+}
+
+impl<S, T: Clone> Clone for Part<S, T> {
+    fn clone(&self) -> Self {
+        Self {
+            statements: self.statements.clone(),
+            next: self.next,
+            open: self.open.clone(),
+            sums: self.sums.clone(),
+        }
+    }
+}
+
+/// A statement that is not complete.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    /// The records that are left; `None` before the search.
+    records: Option<Vec<u64>>,
+    matched: u64,
+    modified: u64,
+}
+
+/// The sums of the results of a command's statements.
+pub(super) trait Sums<S> {
+    /// Adds a statement that an earlier attempt of the command has executed.
+    fn repeat(&mut self, index: usize, statement: &S, effect: &Effect);
+
+    fn succeed(&mut self, index: usize, statement: &S, effect: Effect);
+
+    fn fail(&mut self, index: usize, error: StoreError);
+
+    fn tally(&mut self) -> &mut Tally;
+
+    /// True if a statement begins with a search.
+    fn searches(statement: &S) -> bool;
+}
+
+/// The end of a part.
+pub(super) enum Ended<S, T> {
+    /// The command is complete.
+    Complete(T),
+    /// The command continues later, after this answer.
+    Later(Part<S, T>, Answer),
+}
+
+impl<S, T> Part<S, T> {
+    pub(super) fn new(statements: Vec<S>, sums: T) -> Self {
+        Self {
+            statements: statements.into(),
+            next: 0,
+            open: None,
+            sums,
+        }
+    }
+}
+
+impl Open {
+    /// Returns the effect of the whole statement, from that of its last part.
+    fn total(&self, effect: Effect) -> Effect {
+        match effect {
+            Effect::Write {
+                matched,
+                modified,
+                upserted,
+            } => Effect::Write {
+                matched: matched + self.matched,
+                modified: modified + self.modified,
+                upserted,
+            },
+            modify @ Effect::Modify(_) => modify,
+        }
+    }
+
+    fn add(&mut self, effect: &Effect) {
+        if let Effect::Write {
+            matched, modified, ..
+        } = effect
+        {
+            self.matched += matched;
+            self.modified += modified;
+        }
+    }
+}
+
+impl Member {
+    /// True if the running command may be executed in parts. The changes of a transaction, and
+    /// those that are compared with open transactions, stay together.
+    pub(super) fn can_pause(&self) -> bool {
+        self.can_wait_for_jobs() && !self.transactions.is_running() && !self.transactions.compares()
+    }
+
+    /// True if the running command has to pause before its next statement.
+    pub(super) fn must_pause(&self) -> bool {
+        self.can_pause() && self.jobs.spent >= STEPS
+    }
+
+    /// Returns the outcome of a command that pauses.
+    pub(super) fn pause(&self, now: Instant, request: &Request) -> Answer {
+        let waiting = Waiting::Part {
+            until: self.time_limit_of(now, request),
+            effect: None,
+        };
+        Ok(Outcome::Wait(waiting, None))
+    }
+
+    /// Executes the next part of the command of a connection, if it has paused.
+    pub(crate) fn run_part(&mut self, now: Instant, conn: ConnId) {
+        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+        if !pending.is_some_and(|pending| matches!(pending.waiting, Waiting::Part { .. })) {
+            return;
+        }
+        let Some(Pending {
+            request,
+            waiting: Waiting::Part { until, effect },
+            ..
+        }) = self.unpark(conn)
+        else {
+            return;
+        };
+        if until.is_some_and(|until| until <= now) {
+            let error = fault(50, "operation exceeded time limit");
+            self.respond(conn, &request, Err(error));
+        } else {
+            self.waited_deadline = until;
+            self.run(now, conn, request, effect);
+            self.waited_deadline = None;
+        }
+        self.advance(now, conn);
+    }
+
+    /// Returns the time limit of the running command, from its first start.
+    pub(super) fn time_limit_of(&self, now: Instant, request: &Request) -> Option<Instant> {
+        let first = self.waited_deadline;
+        first.or_else(|| read_deadline(now, &request.command))
+    }
+
+    /// True if a statement may wait for its search. Otherwise changes of earlier statements could
+    /// be kept from the oplog for that time.
+    fn can_search_apart(&self, is_alone: bool) -> bool {
+        self.can_pause() || is_alone && self.can_wait_for_jobs()
+    }
+
+    /// Runs statements in order, as many as a part may have. A statement that was already executed
+    /// gets its recorded result.
+    pub(super) fn each<S, T: Sums<S>>(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        retryable: Option<&RetryableWrite>,
+        mut part: Part<S, T>,
+        query: impl Fn(&S) -> Query,
+        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<Effect, StoreError>,
+    ) -> Ended<S, T> {
+        let statements = part.statements.clone();
+        let variables = request.command.get_document("let").ok();
+        while let Some(statement) = statements.get(part.next) {
+            let index = part.next;
+            if part.open.is_none() {
+                if let Some(effect) = retryable.and_then(|retryable| retryable.done(index)) {
+                    part.sums.repeat(index, statement, effect);
+                    part.next += 1;
+                    continue;
+                }
+                if self.must_pause() {
+                    self.record(now, part.sums.tally(), retryable);
+                    return Ended::Later(part, self.pause(now, request));
+                }
+            }
+            let mut open = part.open.take().unwrap_or_default();
+            let searched = Searched {
+                found: self.jobs.take_records().or(open.records.take().map(Ok)),
+                may_search: T::searches(statement) && self.can_search_apart(statements.len() == 1),
+                is_retryable: retryable.is_some(),
+            };
+            let done = self.run_searched(now, variables, searched, |store, environment| {
+                set_bypasses(environment, &request.command);
+                run(store, statement, environment)
+            });
+            match done {
+                Ok(Some((effect, None))) => {
+                    part.sums.succeed(index, statement, open.total(effect));
+                    part.next += 1;
+                }
+                Ok(Some((effect, Some(rest)))) => {
+                    open.add(&effect);
+                    open.records = Some(rest);
+                    part.open = Some(open);
+                    self.record(now, part.sums.tally(), retryable);
+                    return Ended::Later(part, self.pause(now, request));
+                }
+                Ok(None) => {
+                    part.open = Some(open);
+                    self.record(now, part.sums.tally(), retryable);
+                    return Ended::Later(part, self.search_apart(query(statement), variables));
+                }
+                Err(error) => {
+                    part.sums.fail(index, error);
+                    part.next += 1;
+                    if self.stops_at_error(request) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.record(now, part.sums.tally(), retryable);
+        Ended::Complete(part.sums)
+    }
+
+    /// Lets the running command wait for a search.
+    pub(super) fn search_apart(&mut self, query: Query, variables: Option<&Document>) -> Answer {
+        self.begin_long_query(query, variables);
+        // The command waits, so this error is not sent.
+        Err(fault(50, "the search for documents takes long"))
+    }
+
+    /// Runs a statement with a limited search, or with the records that its search has found.
+    /// Returns its result, and the records that are left if it has paused. Returns `None` without a
+    /// change if the statement must wait for its search.
+    pub(super) fn run_searched<T>(
+        &mut self,
+        now: Instant,
+        variables: Option<&Document>,
+        searched: Searched,
+        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<(T, Option<Vec<u64>>)>, StoreError> {
+        let found = searched.found.transpose()?;
+        let is_limited = found.is_none() && searched.may_search;
+        let steps = match &found {
+            None => is_limited.then_some(STEPS),
+            Some(_) => Some(STEPS_OF_DOCUMENT),
+        };
+        let parts = Parts {
+            found,
+            pause_after: self.can_pause().then_some(STEPS),
+            ..Parts::default()
+        };
+        let limits = (steps, parts);
+        self.with_statement(
+            now,
+            variables,
+            searched.is_retryable,
+            limits,
+            |store, environment| {
+                let start = store.pending_changes();
+                match run(store, environment) {
+                    Err(error) if is_limited && error.code == 50 || error.code == SEARCH_AGAIN => {
+                        store.undo_to(start);
+                        Ok(None)
+                    }
+                    result => Ok(Some((result?, environment.parts.rest.take()))),
+                }
+            },
+        )
+    }
+
+    /// Returns the records that the search of a single statement has found, if it has waited for
+    /// them.
+    pub(super) fn searched(&mut self, is_retryable: bool) -> Searched {
+        Searched {
+            found: self.jobs.take_records(),
+            may_search: self.can_search_apart(true),
+            is_retryable,
+        }
+    }
+}
+
+/// The search of a statement.
+pub(super) struct Searched {
+    /// The records that were found; `None` before the search.
+    found: Option<Result<Vec<u64>, StoreError>>,
+    /// True if the statement may wait for its search.
+    may_search: bool,
+    is_retryable: bool,
+}

@@ -1,0 +1,167 @@
+//! Write statements in parts: the search for documents apart from the changes, and the changes of
+//! some documents after the others.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use bson::Document;
+
+use super::collection::Collection;
+use super::error::StoreError;
+use super::expression::EvaluationContext;
+use super::matcher::Matcher;
+use super::types::{
+    DeleteStatement, Environment, FindAndModify, Namespace, Shared, UpdateStatement,
+};
+use super::{Answer, Store, size};
+
+/// The code of the error for a document that was found and no longer matches. It never reaches a
+/// client: the caller searches again.
+pub(crate) const SEARCH_AGAIN: i32 = -1;
+
+/// The largest number of documents that a part of a statement looks at.
+const MAX_DOCUMENTS: usize = 200;
+
+/// The steps of a change besides those of its expressions, and those for each index.
+const STEPS_OF_CHANGE: usize = 40;
+const STEPS_OF_INDEX: usize = 30;
+
+/// How a write statement is executed in parts. The default is to execute it as a whole.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// The records that an earlier search or part has found, in their order. The statement changes
+    /// no others, and none that no longer matches.
+    pub(crate) found: Option<Vec<u64>>,
+    /// The number of steps after which a statement pauses before its next document.
+    pub(crate) pause_after: Option<u64>,
+    /// The records that are left after a pause.
+    pub(crate) rest: Option<Vec<u64>>,
+    /// The number of steps so far, without those of the budgets in use.
+    pub(crate) meter: Rc<Cell<u64>>,
+}
+
+/// The documents that a write statement searches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) filter: Document,
+    pub(crate) sort: Option<Document>,
+    pub(crate) collation: Option<Document>,
+    /// True for one document, and false for all that match.
+    pub(crate) is_single: bool,
+}
+
+/// What a write statement searches: its filter, its order, and whether it takes one document.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a>(
+    pub(super) &'a Document,
+    pub(super) Option<&'a Document>,
+    pub(super) bool,
+);
+
+impl UpdateStatement {
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            filter: self.filter.clone(),
+            sort: self.sort.clone(),
+            collation: self.collation.clone(),
+            is_single: !self.multi,
+        }
+    }
+}
+
+impl DeleteStatement {
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            filter: self.filter.clone(),
+            sort: None,
+            collation: self.collation.clone(),
+            is_single: self.limit != 0,
+        }
+    }
+}
+
+impl FindAndModify {
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            filter: self.filter.clone(),
+            sort: self.sort.clone(),
+            collation: self.collation.clone(),
+            is_single: true,
+        }
+    }
+}
+
+impl Parts {
+    /// Counts the steps of a change of a document.
+    pub(super) fn count_change(&self, collection: Option<&Collection>, document: &Document) {
+        let indexes = collection.map_or(0, |collection| collection.indexes.len());
+        let steps = STEPS_OF_CHANGE + STEPS_OF_INDEX * indexes + size::of(document) / 64;
+        self.meter
+            .set(self.meter.get().saturating_add(steps as u64));
+    }
+
+    /// True if a statement has to pause before its next document.
+    pub(super) fn must_pause(&self, context: &EvaluationContext) -> bool {
+        let taken = self.meter.get().saturating_add(context.budget.taken());
+        self.pause_after.is_some_and(|most| taken >= most)
+    }
+
+    /// Pauses a statement: these records are left, and those that the part did not look at.
+    pub(super) fn pause(&mut self, left: impl Iterator<Item = u64>) {
+        let mut rest: Vec<u64> = left.collect();
+        rest.append(self.rest.get_or_insert_default());
+        self.rest = Some(rest);
+    }
+}
+
+impl Store {
+    /// Returns the records that a write statement would change.
+    pub(crate) fn search(
+        &self,
+        namespace: &Namespace,
+        target: &Target,
+        environment: &Environment<'_>,
+    ) -> Answer<Vec<u64>> {
+        let context = self.context(namespace, target.collation.as_ref(), environment)?;
+        let limit = if target.is_single { 1 } else { usize::MAX };
+        let sort = target.sort.as_ref();
+        let (_, found) = self.select(namespace, &target.filter, sort, limit, &context)?;
+        Ok(found.into_iter().map(|(record, _)| record).collect())
+    }
+
+    /// Returns the matcher of a write statement and its documents: of those that were found before,
+    /// the ones that still match.
+    pub(super) fn targets(
+        &self,
+        namespace: &Namespace,
+        Wanted(filter, sort, is_single): Wanted<'_>,
+        context: &EvaluationContext,
+        parts: &mut Parts,
+    ) -> Answer<(Matcher, Vec<(u64, Shared)>)> {
+        let Some(mut records) = parts.found.take() else {
+            let limit = if is_single { 1 } else { usize::MAX };
+            return self.select(namespace, filter, sort, limit, context);
+        };
+        if records.len() > MAX_DOCUMENTS {
+            parts.rest = Some(records.split_off(MAX_DOCUMENTS));
+        }
+        let matcher = Matcher::new(filter, context.release)?;
+        let collection = self.collection(namespace);
+        let mut found = Vec::with_capacity(records.len());
+        for record in records {
+            context.budget.step(1)?;
+            let document = collection.and_then(|collection| collection.records.get(&record));
+            match document {
+                Some(document) if matcher.matches(document, context)? => {
+                    found.push((record, document.clone()));
+                }
+                _ if is_single => {
+                    let text = "the document that was found has changed";
+                    return Err(StoreError::new(SEARCH_AGAIN, text));
+                }
+                _ => {}
+            }
+        }
+        Ok((matcher, found))
+    }
+}
