@@ -20,7 +20,7 @@ use crate::{
     operation::{Command, Lease, OperationId},
     pool::{Condition, ConnectionId},
     sdam::{self, ApplicationError, MonitorConnectionId, Phase},
-    time::Instant,
+    time::{Instant, earliest},
 };
 
 impl Client {
@@ -38,10 +38,8 @@ impl Client {
                 break;
             }
         }
-        let topology = self.topology.take_armed();
-        self.note_deadline(topology);
-        let pools = self.pools.take_armed();
-        self.note_deadline(pools);
+        let armed = earliest(self.topology.take_armed(), self.pools.take_armed());
+        self.note_deadline(armed);
         if self.life.is_closed() {
             // The stored deadline may belong to a timer that ended with the client.
             self.clock.armed = self.exact_deadline();
