@@ -15,6 +15,7 @@ mod check;
 mod compression;
 mod freeze;
 mod jobs;
+mod member_options;
 mod network;
 mod options;
 mod routing;
@@ -29,9 +30,10 @@ pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
 pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions, plain_message};
+pub use member_options::MemberOptions;
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_SHARDS, MAX_VOTING_MEMBERS,
-    MemberOptions, NetworkOptions, ReplicaSetOptions, Shape,
+    NetworkOptions, ReplicaSetOptions, Shape,
 };
 pub use users::{AuthMechanism, AuthOptions, EXTERNAL, Role, User};
 pub use version::ServerVersion;
