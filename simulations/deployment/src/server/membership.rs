@@ -1,0 +1,36 @@
+//! The place of a member in its deployment: its state, and its options in the replica set.
+
+use super::Member;
+use crate::deployment::{MemberOptions, MemberState, Shape};
+
+impl Member {
+    /// True if this member holds data of its set.
+    pub(crate) fn holds_data(&self) -> bool {
+        self.set_member().is_some_and(|member| !member.arbiter)
+    }
+
+    pub(crate) fn state(&self) -> MemberState {
+        if !self.up {
+            return MemberState::Down;
+        }
+        match self.set_member() {
+            None if self.is_router() => MemberState::Router,
+            None => MemberState::Standalone,
+            Some(member) if member.arbiter => MemberState::Arbiter,
+            Some(_) if self.replica.is_leader() => MemberState::Primary,
+            Some(_) => MemberState::Secondary,
+        }
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        matches!(self.options.shape, Shape::ReplicaSet(_))
+    }
+
+    /// Returns this member's options in its replica set, or `None` if it is not part of one.
+    pub(super) fn set_member(&self) -> Option<&MemberOptions> {
+        match &self.options.shape {
+            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
+            Shape::ReplicaSet(_) => self.replica.config().members.get(self.index),
+        }
+    }
+}
