@@ -24,6 +24,7 @@ scenarios! {
     "balancer"
     "calm"
     "cancelled"
+    "changed-members"
     "closed-early"
     "crowded"
     "exhausted"

@@ -74,6 +74,17 @@ pub enum MemberEvent {
         /// The index of the member, from 0.
         member: usize,
     },
+    /// A member has learned that the configuration of the set no longer has it. It closes all
+    /// connections of clients.
+    Removed {
+        /// The index of the member, from 0.
+        member: usize,
+    },
+    /// A member has learned that the configuration of the set has it again, or for the first time.
+    Added {
+        /// The index of the member, from 0.
+        member: usize,
+    },
 }
 
 impl fmt::Display for MemberEvent {
@@ -99,6 +110,8 @@ impl fmt::Display for MemberEvent {
             Self::Resynced { member } => {
                 write!(f, "member {member} has copied the data of the primary")
             }
+            Self::Removed { member } => write!(f, "member {member} is removed from the set"),
+            Self::Added { member } => write!(f, "member {member} is added to the set"),
         }
     }
 }
@@ -117,6 +130,8 @@ pub enum MemberState {
     Secondary,
     /// A member that votes and holds no data.
     Arbiter,
+    /// A server that the configuration of the set does not have, in the state `REMOVED`.
+    Removed,
     /// A member whose process is not running.
     Down,
 }

@@ -15,6 +15,9 @@ pub struct MemberOptions {
     pub hidden: bool,
     /// True if the member votes but holds no data. Default: false.
     pub arbiter: bool,
+    /// True if the configuration of the set does not have the member. Its process runs, and
+    /// [`add_member`](super::Deployment::add_member) makes it a member. Default: false.
+    pub absent: bool,
     /// The member's tags, for read preferences. Default: none.
     pub tags: Vec<(String, String)>,
     /// The release that the member claims to be until an
@@ -34,6 +37,7 @@ impl Default for MemberOptions {
             votes: true,
             hidden: false,
             arbiter: false,
+            absent: false,
             tags: Vec::new(),
             version: None,
             streaming: true,
@@ -52,6 +56,16 @@ impl MemberOptions {
         }
     }
 
+    /// True if the member holds data of the set: it is no arbiter, and the configuration has it.
+    pub(crate) const fn holds_data(&self) -> bool {
+        !self.arbiter && !self.absent
+    }
+
+    /// True if the configuration gives the member a vote.
+    pub(crate) const fn has_vote(&self) -> bool {
+        self.votes && !self.absent
+    }
+
     /// The highest priority of a member.
     pub const MAX_PRIORITY: u32 = 1000;
 
@@ -64,6 +78,10 @@ impl MemberOptions {
             Some("priority must be 0 when hidden=true")
         } else if self.arbiter && self.priority > 0 {
             Some("Arbiter priority must be 0.")
+        } else if self.arbiter && !self.votes {
+            Some("Arbiter must vote (cannot have 0 votes)")
+        } else if !self.votes && self.priority > 0 {
+            Some("priority must be 0 when non-voting (votes:0)")
         } else {
             None
         }
@@ -72,6 +90,6 @@ impl MemberOptions {
     /// True if the member can become primary.
     #[must_use]
     pub const fn can_lead(&self) -> bool {
-        self.priority > 0 && self.votes && !self.arbiter
+        self.priority > 0 && self.votes && self.holds_data()
     }
 }

@@ -53,7 +53,7 @@ use onionskin_core::{
 use routing::Traffic;
 pub(crate) use routing::{shard_address, shard_name};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -460,6 +460,7 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         term: u64::from(set.initial_primary.is_some()),
         version: 1,
         members: set.members,
+        newcomers: BTreeSet::new(),
         election_timeout: set.election_timeout,
         heartbeat_interval: set.heartbeat_interval,
         initial_primary: set.initial_primary,

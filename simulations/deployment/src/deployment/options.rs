@@ -25,7 +25,7 @@ pub struct DeploymentOptions {
     pub shape: Shape,
     /// The addresses of the servers that clients can reach: the standalone, the members of a
     /// replica set in the order of its options, or the routers. The hello replies of a replica set
-    /// list the addresses of the members that are not hidden.
+    /// list the addresses of its members that are not hidden.
     pub addresses: Vec<Address>,
     /// The number of shards behind the routers. Each database is on one of them; see
     /// [`shard_of`](Self::shard_of). Default: 1.
@@ -168,7 +168,7 @@ impl DeploymentOptions {
                 if set.name.is_empty() || set.name.contains('\0') {
                     return fail("the name of the replica set is empty or has a zero byte");
                 }
-                if set.members.iter().filter(|m| m.votes).count() > MAX_VOTING_MEMBERS {
+                if set.members.iter().filter(|m| m.has_vote()).count() > MAX_VOTING_MEMBERS {
                     return fail("more than 7 members have a vote");
                 }
                 if !set.members.iter().any(MemberOptions::can_lead) {

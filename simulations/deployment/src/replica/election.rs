@@ -68,7 +68,8 @@ impl Replica {
             .config
             .members
             .iter()
-            .filter(|m| m.can_lead() && m.priority > mine)
+            .enumerate()
+            .filter(|(i, m)| self.config.can_lead(*i) && m.priority > mine)
             .count();
         let spread = u64::try_from(timeout.as_nanos() * 15 / 100).unwrap_or(u64::MAX - 1);
         let jitter = Duration::from_nanos(self.random.below(spread.max(1)));
@@ -91,7 +92,7 @@ impl Replica {
     }
 
     pub(super) fn may_start_election(&self, now: Instant) -> bool {
-        self.options().can_lead() && !self.is_leader() && self.barred_until <= now
+        self.config.can_lead(self.me) && !self.is_leader() && self.barred_until <= now
     }
 
     /// Starts an election, or a dry run, and requests the votes of the other voting members. A dry
@@ -111,7 +112,7 @@ impl Replica {
         };
         let last = self.log.last();
         for to in 0..self.config.members.len() {
-            if to != self.me && self.config.members[to].votes {
+            if to != self.me && self.config.votes(to) {
                 let kind = Kind::VoteRequest {
                     candidacy,
                     dry,
@@ -149,7 +150,7 @@ impl Replica {
         } else {
             candidacy == self.term && self.voted.is_none_or(|v| v == from)
         };
-        let granted = self.options().votes && newer && free;
+        let granted = self.config.votes(self.me) && newer && free;
         if granted && !dry {
             self.voted = Some(from);
             self.arm_election(now);
@@ -190,7 +191,8 @@ impl Replica {
         let Role::Candidate { dry, votes, .. } = &self.role else {
             return;
         };
-        if votes.len() >= self.config.majority() {
+        let count = votes.iter().filter(|voter| self.config.votes(**voter));
+        if count.count() >= self.config.majority() {
             if *dry {
                 self.start_election(now, false, false);
             } else {
@@ -209,11 +211,7 @@ impl Replica {
                 ..config
             });
         }
-        let peer = Peer {
-            next: self.log.last().index + 1,
-            matched: 0,
-            seen_at: now,
-        };
+        let peer = Peer::new(now, self.log.last().index + 1);
         self.role = Role::Leader(Leader {
             peers: vec![peer; self.config.members.len()],
             heartbeat_at: now + self.config.heartbeat_interval,
@@ -275,14 +273,15 @@ impl Replica {
                 let reachable = leader
                     .peers
                     .iter()
-                    .zip(&self.config.members)
                     .enumerate()
-                    .filter(|(i, (p, m))| m.votes && (*i == self.me || now - p.seen_at < timeout))
+                    .filter(|(i, _)| self.config.votes(*i))
+                    .filter(|(i, p)| *i == self.me || now - p.seen_at < timeout)
                     .count();
                 if reachable < self.config.majority() {
                     self.resign(now, "no majority in sight");
                     return;
                 }
+                self.admit_newcomer(now);
                 self.heartbeat();
             }
             if let Role::Leader(leader) = &mut self.role
@@ -306,13 +305,13 @@ impl Replica {
         let Some(pending) = leader.step_down else {
             return;
         };
-        let (me, members) = (self.me, &self.config.members);
-        let holds = |i: usize| i == me || (leader.peers[i].matched >= last && !members[i].arbiter);
-        let heir = (0..members.len())
-            .filter(|&i| i != me && members[i].can_lead() && holds(i))
-            .max_by_key(|&i| (members[i].priority, std::cmp::Reverse(i)));
-        let holders = (0..members.len())
-            .filter(|&i| members[i].votes && holds(i))
+        let (me, config) = (self.me, &self.config);
+        let holds = |i: usize| i == me || (leader.peers[i].matched >= last && config.holds_data(i));
+        let heir = (0..config.members.len())
+            .filter(|&i| i != me && config.can_lead(i) && holds(i))
+            .max_by_key(|&i| (config.members[i].priority, std::cmp::Reverse(i)));
+        let holders = (0..config.members.len())
+            .filter(|&i| config.votes(i) && holds(i))
             .count();
         let caught_up = heir.is_some() && holders >= self.config.majority();
         if !caught_up && now < pending.give_up_at {

@@ -63,6 +63,8 @@ pub(crate) enum Kind {
         previous: Position,
         entries: Vec<Arc<Entry>>,
     },
+    /// The configuration alone, between servers of which one does not have the other in its set.
+    Config,
     /// The primary steps down and asks the receiver to start an election at once.
     StartElection,
 }

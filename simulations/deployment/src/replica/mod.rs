@@ -51,6 +51,10 @@ pub(crate) enum ReplicaEvent {
     /// An entry of another member does not fit the data of this member.
     Diverged(String),
     Resynced,
+    /// The configuration no longer has this member.
+    Removed,
+    /// The configuration has this member, which an earlier one did not have.
+    Added,
     /// The role, the known primary or the pending step-down changed, on which the hello reply
     /// depends.
     Changed,
@@ -83,6 +87,19 @@ struct Peer {
     next: u64,
     matched: u64,
     seen_at: Instant,
+    /// The configuration of its last message, since this member became primary.
+    config: Option<config::Order>,
+}
+
+impl Peer {
+    const fn new(now: Instant, next: u64) -> Self {
+        Self {
+            next,
+            matched: 0,
+            seen_at: now,
+            config: None,
+        }
+    }
 }
 
 /// A step-down that waits for other members to catch up. The primary accepts no writes while it
@@ -141,7 +158,9 @@ impl Replica {
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
-        if let Some(first) = replica.config.initial_primary {
+        if let Some(first) = replica.config.initial_primary
+            && replica.config.has(me)
+        {
             replica.term = 1;
             replica.voted = Some(first);
             replica.leader = Some(first);
@@ -181,7 +200,9 @@ impl Replica {
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
         let Message { term, config, kind } = message;
-        self.take_over(now, config);
+        if !self.accept_config(now, from, config, &kind) {
+            return;
+        }
         match kind {
             Kind::VoteRequest {
                 candidacy,
@@ -218,6 +239,7 @@ impl Replica {
                     self.start_election(now, false, true);
                 }
             }
+            Kind::Config => {}
         }
     }
 
@@ -421,7 +443,7 @@ impl Replica {
             .peers
             .iter()
             .enumerate()
-            .filter(|&(i, p)| i != self.me && p.matched >= index && !self.config.members[i].arbiter)
+            .filter(|&(i, p)| i != self.me && p.matched >= index && self.config.holds_data(i))
             .count();
         others + usize::from(self.log.last().index >= index)
     }

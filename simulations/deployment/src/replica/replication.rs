@@ -14,19 +14,21 @@ use std::sync::Arc;
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 
 impl Replica {
-    /// Sends an `Append` or `Snapshot` message to each other member.
+    /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
+    /// that were removed.
     pub(super) fn heartbeat(&mut self) {
         for to in 0..self.config.members.len() {
-            if to != self.me {
+            if to != self.me && self.config.has(to) {
                 self.send_append(to);
             }
         }
+        self.tell_removed();
     }
 
     /// Sends an `Append` or `Snapshot` message to each other data-bearing member.
     pub(super) fn replicate(&mut self, _now: Instant) {
         for to in 0..self.config.members.len() {
-            if to != self.me && !self.config.members[to].arbiter {
+            if to != self.me && self.config.holds_data(to) {
                 self.send_append(to);
             }
         }
@@ -260,7 +262,7 @@ impl Replica {
             }
             Err(hint) => peer.next = hint.min(last).max(peer.matched) + 1,
         }
-        let behind = peer.next <= last && !self.config.members[from].arbiter;
+        let behind = peer.next <= last && self.config.holds_data(from);
         self.advance_commit();
         if behind {
             self.send_append(from);
@@ -276,7 +278,7 @@ impl Replica {
             return;
         };
         let mut progress: Vec<u64> = (0..self.config.members.len())
-            .filter(|&i| self.config.members[i].votes && !self.config.members[i].arbiter)
+            .filter(|&i| self.config.votes(i) && self.config.holds_data(i))
             .map(|i| {
                 if i == self.me {
                     last
@@ -295,7 +297,7 @@ impl Replica {
         let keep = self.config.oplog;
         if self.log.exceeds(keep) {
             let slowest = (0..self.config.members.len())
-                .filter(|&i| i != self.me && !self.config.members[i].arbiter)
+                .filter(|&i| i != self.me && self.config.holds_data(i))
                 .map(|i| &leader.peers[i])
                 .filter(|p| p.matched > 0)
                 .map(|p| p.matched)

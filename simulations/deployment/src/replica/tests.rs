@@ -8,13 +8,14 @@ use super::{
 };
 use crate::deployment::MemberOptions;
 use onionskin_core::{random::Seed, time::Instant};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 fn config() -> Arc<SetConfig> {
     Arc::new(SetConfig {
         term: 0,
         version: 1,
         members: vec![MemberOptions::default(); 3],
+        newcomers: BTreeSet::new(),
         election_timeout: Duration::from_secs(10),
         heartbeat_interval: Duration::from_secs(2),
         initial_primary: None,

@@ -369,7 +369,7 @@ impl Member {
         let Some(member) = self.set_member() else {
             return Ok(());
         };
-        if member.arbiter {
+        if !member.holds_data() {
             return Err(fault(13436, "node is not in primary or recovering state"));
         }
         let preference = request.command.get_document("$readPreference");

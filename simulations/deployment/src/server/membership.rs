@@ -6,7 +6,7 @@ use crate::deployment::{MemberOptions, MemberState, Shape};
 impl Member {
     /// True if this member holds data of its set.
     pub(crate) fn holds_data(&self) -> bool {
-        self.set_member().is_some_and(|member| !member.arbiter)
+        self.set_member().is_some_and(MemberOptions::holds_data)
     }
 
     pub(crate) fn state(&self) -> MemberState {
@@ -16,10 +16,18 @@ impl Member {
         match self.set_member() {
             None if self.is_router() => MemberState::Router,
             None => MemberState::Standalone,
+            Some(member) if member.absent => MemberState::Removed,
             Some(member) if member.arbiter => MemberState::Arbiter,
             Some(_) if self.replica.is_leader() => MemberState::Primary,
             Some(_) => MemberState::Secondary,
         }
+    }
+
+    /// Returns the members that the hello replies of this one list.
+    pub(crate) fn listed_members(&self) -> Vec<usize> {
+        let members = self.replica.config().members.iter().enumerate();
+        let listed = members.filter(|(_, member)| !member.absent && !member.hidden);
+        listed.map(|(place, _)| place).collect()
     }
 
     pub(super) fn is_set(&self) -> bool {

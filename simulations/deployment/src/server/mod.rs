@@ -454,6 +454,11 @@ impl Member {
                 self.has_failed = true;
                 MemberEvent::Failed { member, reason }
             }
+            ReplicaEvent::Removed => {
+                self.disconnect();
+                MemberEvent::Removed { member }
+            }
+            ReplicaEvent::Added => MemberEvent::Added { member },
             ReplicaEvent::Resynced => {
                 self.transactions.forget_ended();
                 MemberEvent::Resynced { member }

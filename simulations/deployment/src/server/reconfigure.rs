@@ -1,7 +1,6 @@
 //! Changes of the configuration of a replica set, as by `replSetReconfig`.
 //!
-//! The members keep their addresses, their votes and their data, so that each configuration has the
-//! same majorities.
+//! The members keep their places, addresses and numbers, also while they are not in the set.
 
 use super::{
     Member,
@@ -9,7 +8,7 @@ use super::{
     document::integer_field,
     fault::{Fault, fault},
 };
-use crate::deployment::MemberOptions;
+use crate::deployment::{MAX_VOTING_MEMBERS, MemberOptions, MemberState};
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
 
@@ -18,6 +17,12 @@ const INCOMPATIBLE: i32 = 103;
 
 /// The code of `InvalidReplicaSetConfig`.
 const INVALID: i32 = 93;
+
+/// The code of `CurrentConfigNotCommittedYet`.
+const NOT_COMMITTED: i32 = 308;
+
+/// The code and the text of an error.
+type Refusal = (i32, String);
 
 /// The fields of a configuration that are the same all the time.
 const FIXED: [&str; 4] = [
@@ -31,17 +36,16 @@ const FIXED: [&str; 4] = [
 const FIXED_OF_MEMBER: [&str; 4] = ["_id", "host", "buildIndexes", "secondaryDelaySecs"];
 
 impl Member {
-    /// Gives a member of the set other options. Only the primary does that.
+    /// Changes the options of a member of the set. Only the primary does that.
     pub(crate) fn reconfigure(
         &mut self,
         now: Instant,
         member: usize,
-        options: MemberOptions,
+        change: impl FnOnce(&mut MemberOptions),
     ) -> Result<(), String> {
         let config = self.replica.config();
         let (mut members, version) = (config.members.clone(), config.version);
-        let old = members.get_mut(member).ok_or("there is no such member")?;
-        *old = options;
+        change(members.get_mut(member).ok_or("there is no such member")?);
         let installed = self.install(now, members, version.saturating_add(1));
         installed.map_err(|(_, text)| text)
     }
@@ -52,35 +56,75 @@ impl Member {
         now: Instant,
         members: Vec<MemberOptions>,
         version: i32,
-    ) -> Result<(), (i32, String)> {
-        let config = self.replica.config();
-        let not_here = |text: &str| Err((238, format!("this simulated server {text}")));
-        if self.options.oldest_version().release < [6, 0, 0] {
-            return not_here("reconfigures only servers from release 6.0 on");
-        }
-        if config.members.len() != members.len() {
-            return not_here("neither adds nor removes members");
-        }
-        let mut pairs = config.members.iter().zip(&members);
-        let is_same = |(old, new): (&MemberOptions, &MemberOptions)| {
-            (old.votes, old.arbiter) == (new.votes, new.arbiter)
-        };
-        if !pairs.all(is_same) {
-            return not_here("changes neither voters nor arbiters");
-        }
-        if let Some(fault) = members.iter().find_map(MemberOptions::fault) {
-            return Err((INVALID, fault.to_owned()));
-        }
-        if !members[self.index].can_lead() {
-            let (me, host) = (self.index, &self.options.addresses[self.index]);
-            let text = format!(
-                "This node, {host}, with _id MemberId({me}) is not electable under the new \
-                 configuration"
-            );
-            return Err((INCOMPATIBLE, text));
+    ) -> Result<(), Refusal> {
+        self.check_members(&members)?;
+        let old = &self.replica.config().members;
+        let has_vote = |options: &MemberOptions| options.has_vote();
+        let votes = old.iter().map(has_vote).zip(members.iter().map(has_vote));
+        match votes.filter(|(old, new)| old != new).count() {
+            0 => {}
+            1 if self.replica.may_change_voters() => {}
+            1 => {
+                let text = "New config is rejected :: caused by :: the current configuration is \
+                            not yet that of a majority";
+                return Err((NOT_COMMITTED, text.to_owned()));
+            }
+            _ => {
+                let text = "Non force replica set reconfig can only add or remove at most 1 voting \
+                            member.";
+                return Err((INCOMPATIBLE, text.to_owned()));
+            }
         }
         self.replica.reconfigure(now, members, version);
         Ok(())
+    }
+
+    /// Checks the options of all members of a new configuration.
+    fn check_members(&self, members: &[MemberOptions]) -> Result<(), Refusal> {
+        if self.options.oldest_version().release < [6, 0, 0] {
+            let text = "this simulated server reconfigures only servers from release 6.0 on";
+            return Err((238, text.to_owned()));
+        }
+        let present = members.iter().filter(|member| !member.absent);
+        if let Some(fault) = present.clone().find_map(MemberOptions::fault) {
+            return Err((INVALID, fault.to_owned()));
+        }
+        let host = |place: usize| &self.options.addresses[place];
+        let mut pairs = self.replica.config().members.iter().zip(members);
+        let turns = |(old, new): (&MemberOptions, &MemberOptions)| {
+            !old.absent && !new.absent && old.arbiter != new.arbiter
+        };
+        if let Some(place) = pairs.position(turns) {
+            let text = format!(
+                "New and old configurations differ in the setting of the arbiterOnly field for \
+                 member {}; to make this change, remove then re-add the member",
+                host(place)
+            );
+            return Err((INCOMPATIBLE, text));
+        }
+        let voters = present.filter(|member| member.votes).count();
+        if voters > MAX_VOTING_MEMBERS {
+            let text = format!(
+                "Replica set configuration contains {voters} voting members, but must be at least \
+                 1 and no more than {MAX_VOTING_MEMBERS}"
+            );
+            return Err((INCOMPATIBLE, text));
+        }
+        let me = &members[self.index];
+        if me.can_lead() {
+            return Ok(());
+        }
+        let text = match me.absent {
+            true => "No host described in new configuration maps to this node".to_owned(),
+            false => {
+                let (me, host) = (self.index, host(self.index));
+                format!(
+                    "This node, {host}, with _id MemberId({me}) is not electable under the new \
+                     configuration"
+                )
+            }
+        };
+        Err((INCOMPATIBLE, text))
     }
 
     /// Handles `replSetReconfig`.
@@ -93,8 +137,16 @@ impl Member {
             return Err(fault(76, "not running with --replSet"));
         }
         if !self.replica.is_writable() {
-            let text = "New config is rejected :: caused by :: replSetReconfig should only be run \
-                        on a writable PRIMARY. Current state SECONDARY;";
+            let state = match self.state() {
+                MemberState::Removed => "REMOVED",
+                MemberState::Arbiter => "ARBITER",
+                MemberState::Primary => "PRIMARY",
+                _ => "SECONDARY",
+            };
+            let text = format!(
+                "New config is rejected :: caused by :: replSetReconfig should only be run on a \
+                 writable PRIMARY. Current state {state};"
+            );
             return Err(fault(10107, text));
         }
         let new = request.command.get_document("replSetReconfig");
@@ -114,32 +166,34 @@ impl Member {
             return Err(fault(INCOMPATIBLE, text));
         };
         check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
-        let members = named_members(new, &old)?;
+        let members = self.named_members(new)?;
         let installed = self.install(now, members, version);
         installed.map_err(|(code, text)| fault(code, text))?;
         Ok(Document::new())
     }
-}
 
-/// Returns the options of the members of a configuration, which must be those of the present one,
-/// in their order.
-fn named_members(new: &Document, old: &Document) -> Result<Vec<MemberOptions>, Fault> {
-    let members = |config: &Document| -> Vec<Document> {
-        let members = config.get_array("members").map(Vec::as_slice);
-        let members = members.unwrap_or_default().iter();
-        members.filter_map(|m| m.as_document().cloned()).collect()
-    };
-    let (new, old) = (members(new), members(old));
-    let named = new.iter().enumerate().map(|(place, member)| {
-        let Some(known) = old.get(place) else {
-            let text = "this simulated server neither adds nor removes members";
-            return Err(fault(238, text));
-        };
-        let free = ["priority", "votes", "hidden", "arbiterOnly", "tags"];
-        check_fixed(member, known, &FIXED_OF_MEMBER, &free)?;
-        options(member)
-    });
-    named.collect()
+    /// Reads the members of a configuration. Those that it does not name are absent.
+    fn named_members(&self, new: &Document) -> Result<Vec<MemberOptions>, Fault> {
+        let mut members = self.replica.config().members.clone();
+        members.iter_mut().for_each(|member| member.absent = true);
+        let named = new.get_array("members").into_iter().flatten();
+        for member in named.filter_map(Bson::as_document) {
+            let host = member.get_str("host").unwrap_or_default();
+            let mut addresses = self.options.addresses.iter();
+            let Some(place) = addresses.position(|address| address.to_string() == host) else {
+                let text = format!("this simulated server does not reach a member at '{host}'");
+                return Err(fault(238, text));
+            };
+            if !members[place].absent {
+                let text = format!("Found two member configurations with same host field {host}");
+                return Err(fault(INCOMPATIBLE, text));
+            }
+            let free = ["priority", "votes", "hidden", "arbiterOnly", "tags"];
+            check_fixed(member, &self.in_config(place), &FIXED_OF_MEMBER, &free)?;
+            members[place] = options(member)?;
+        }
+        Ok(members)
+    }
 }
 
 /// Fails for a field that is neither one of those that can change, nor has its present value.

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt};
 #[non_exhaustive]
 pub struct WorldMember {
     /// The priority in elections. A member with 0 never becomes primary. Default: 1, and 0 for an
-    /// arbiter.
+    /// arbiter and for a member without a vote.
     pub priority: Option<u32>,
     /// True if the member votes. Default: true.
     pub votes: bool,
@@ -18,6 +18,9 @@ pub struct WorldMember {
     pub hidden: bool,
     /// True if the member votes but holds no data. Default: false.
     pub arbiter: bool,
+    /// True if the configuration does not have the member until the event
+    /// [`AddMember`](super::Disaster::AddMember). Default: false.
+    pub absent: bool,
     /// The release of the member at the start, such as `6.0`. Default: that of the servers.
     pub version: Option<String>,
     /// True if the member has the streaming protocol, as releases from 4.4 on do. Otherwise clients
@@ -34,6 +37,7 @@ impl Default for WorldMember {
             votes: true,
             hidden: false,
             arbiter: false,
+            absent: false,
             version: None,
             streaming: true,
             tags: BTreeMap::new(),
@@ -44,6 +48,9 @@ impl Default for WorldMember {
 impl fmt::Display for WorldMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "one of priority {}", self.options().priority)?;
+        if !self.votes {
+            f.write_str(", without a vote")?;
+        }
         if self.hidden {
             f.write_str(", hidden")?;
         }
@@ -59,11 +66,12 @@ impl WorldMember {
         MemberOptions {
             priority: match self.priority {
                 Some(priority) => priority,
-                None => u32::from(!self.arbiter),
+                None => u32::from(self.votes && !self.arbiter),
             },
             votes: self.votes,
             hidden: self.hidden,
             arbiter: self.arbiter,
+            absent: self.absent,
             tags: self.tags.clone().into_iter().collect(),
             version: self.version.as_deref().and_then(ServerVersion::named),
             streaming: self.streaming,

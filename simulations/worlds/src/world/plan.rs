@@ -31,15 +31,21 @@ pub enum Disaster {
     Disconnect(usize),
     /// The primary steps down.
     StepDown,
-    /// The primary gives a member of the replica set other options. Its vote and whether it is an
-    /// arbiter must stay. Without a primary, or if the primary could no longer lead, nothing
-    /// happens.
+    /// The primary gives a member of the replica set other options. Whether it is an arbiter must
+    /// stay. Nothing happens without a primary, if the primary could no longer lead, or if the
+    /// voters would change before a majority has the present configuration.
     Reconfigure {
         /// The index of the member, from 0.
         member: usize,
         /// The new options.
         options: WorldMember,
     },
+    /// The primary removes a member from the configuration of the replica set. Its process runs on.
+    /// Nothing happens in the cases of [`Reconfigure`](Self::Reconfigure).
+    RemoveMember(usize),
+    /// The primary adds a member to the configuration of the replica set, with the options that it
+    /// had before. Nothing happens in the cases of [`Reconfigure`](Self::Reconfigure).
+    AddMember(usize),
     /// A later release is installed for a member of the replica set. The member has it when it
     /// starts again the next time. If another member has, or will have, a release that does not
     /// follow, nothing happens.
@@ -158,6 +164,12 @@ impl Disaster {
                 // During an election, nobody can do it.
                 let _ = deployment.reconfigure(now, member, options.options());
             }
+            Self::RemoveMember(member) => {
+                let _ = deployment.remove_member(now, member);
+            }
+            Self::AddMember(member) => {
+                let _ = deployment.add_member(now, member);
+            }
             Self::Upgrade {
                 member,
                 ref version,
@@ -212,6 +224,8 @@ impl Disaster {
             | Self::CutShards { .. }
             | Self::FreezeMember { .. }
             | Self::Reconfigure { .. }
+            | Self::RemoveMember(_)
+            | Self::AddMember(_)
             | Self::Upgrade { .. }
             | Self::LimitConnections(_)
             | Self::ExpireLogins
@@ -271,6 +285,8 @@ impl Disaster {
             | Self::Disconnect(member)
             | Self::FreezeMember { member, .. }
             | Self::Reconfigure { member, .. }
+            | Self::RemoveMember(member)
+            | Self::AddMember(member)
             | Self::Upgrade { member, .. }
             | Self::Isolate(member) => needs.members = up_to(member),
             Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
@@ -327,6 +343,8 @@ impl fmt::Display for Disaster {
             Self::Reconfigure { member, options } => {
                 write!(f, "member {member} becomes {options}")
             }
+            Self::RemoveMember(member) => write!(f, "member {member} leaves the replica set"),
+            Self::AddMember(member) => write!(f, "member {member} joins the replica set"),
             Self::Upgrade { member, version } => {
                 write!(f, "member {member} will start with release {version}")
             }
