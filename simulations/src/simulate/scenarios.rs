@@ -27,6 +27,7 @@ scenarios! {
     "changed-members"
     "closed-early"
     "crowded"
+    "delayed-members"
     "exhausted"
     "failed-resumes"
     "failover"

@@ -1,6 +1,7 @@
 //! The options of one member of a replica set.
 
 use super::version::ServerVersion;
+use std::time::Duration;
 
 /// The options of one member of a replica set. All but the last two belong to the configuration of
 /// the set, and can change with [`Deployment::reconfigure`](super::Deployment::reconfigure).
@@ -18,6 +19,11 @@ pub struct MemberOptions {
     /// True if the configuration of the set does not have the member. Its process runs, and
     /// [`add_member`](super::Deployment::add_member) makes it a member. Default: false.
     pub absent: bool,
+    /// The time by which the member's data is behind that of the primary, in whole seconds and at
+    /// most 366 days: `secondaryDelaySecs`, which was `slaveDelay` before release 5.0. The member
+    /// gets an entry of the oplog with the first message of the primary after this time. It needs
+    /// the priority 0, and an application usually hides it. Default: zero.
+    pub delay: Duration,
     /// The member's tags, for read preferences. Default: none.
     pub tags: Vec<(String, String)>,
     /// The release that the member claims to be until an
@@ -38,6 +44,7 @@ impl Default for MemberOptions {
             hidden: false,
             arbiter: false,
             absent: false,
+            delay: Duration::ZERO,
             tags: Vec::new(),
             version: None,
             streaming: true,
@@ -61,10 +68,18 @@ impl MemberOptions {
         !self.arbiter && !self.absent
     }
 
+    /// Returns the delay in seconds, as replies have it.
+    pub(crate) fn delay_secs(&self) -> i64 {
+        i64::try_from(self.delay.as_secs()).unwrap_or(i64::MAX)
+    }
+
     /// True if the configuration gives the member a vote.
     pub(crate) const fn has_vote(&self) -> bool {
         self.votes && !self.absent
     }
+
+    /// The longest delay of a member in seconds, 366 days.
+    pub(crate) const MAX_DELAY_SECS: u32 = 366 * 24 * 3600;
 
     /// The highest priority of a member.
     pub const MAX_PRIORITY: u32 = 1000;
@@ -82,6 +97,18 @@ impl MemberOptions {
             Some("Arbiter must vote (cannot have 0 votes)")
         } else if !self.votes && self.priority > 0 {
             Some("priority must be 0 when non-voting (votes:0)")
+        } else {
+            self.delay_fault()
+        }
+    }
+
+    /// Returns the reason why a configuration cannot have a member with such a delay, if there is
+    /// one.
+    pub(super) const fn delay_fault(&self) -> Option<&'static str> {
+        if self.delay.as_secs() > Self::MAX_DELAY_SECS as u64 || self.delay.subsec_nanos() > 0 {
+            Some("secondaryDelaySecs must be a whole number of seconds from 0 to 31622400")
+        } else if self.priority > 0 && !self.delay.is_zero() {
+            Some("priority must be 0 when secondaryDelaySecs is used")
         } else {
             None
         }

@@ -179,6 +179,9 @@ impl DeploymentOptions {
                 {
                     return fail("initial_primary is not a member that can become primary");
                 }
+                if let Some(fault) = set.members.iter().find_map(MemberOptions::delay_fault) {
+                    return fail(fault);
+                }
                 if set.heartbeat_interval.is_zero() || set.election_timeout.is_zero() {
                     return fail(
                         "heartbeat_interval and election_timeout must be longer than zero",

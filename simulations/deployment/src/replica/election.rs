@@ -282,7 +282,7 @@ impl Replica {
                     return;
                 }
                 self.admit_newcomer(now);
-                self.heartbeat();
+                self.heartbeat(now);
             }
             if let Role::Leader(leader) = &mut self.role
                 && leader.idle_write_at <= now

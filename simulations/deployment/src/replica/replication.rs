@@ -1,7 +1,7 @@
 //! Replication of the primary's oplog to the other members.
 
 use super::{
-    Position, Replica, ReplicaEvent, Role,
+    Peer, Position, Replica, ReplicaEvent, Role,
     log::{Entry, Log, Records},
     message::Kind,
 };
@@ -16,31 +16,36 @@ const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 impl Replica {
     /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
     /// that were removed.
-    pub(super) fn heartbeat(&mut self) {
+    pub(super) fn heartbeat(&mut self, now: Instant) {
         for to in 0..self.config.members.len() {
             if to != self.me && self.config.has(to) {
-                self.send_append(to);
+                self.send_append(now, to);
             }
         }
         self.tell_removed();
     }
 
     /// Sends an `Append` or `Snapshot` message to each other data-bearing member.
-    pub(super) fn replicate(&mut self, _now: Instant) {
+    pub(super) fn replicate(&mut self, now: Instant) {
         for to in 0..self.config.members.len() {
             if to != self.me && self.config.holds_data(to) {
-                self.send_append(to);
+                self.send_append(now, to);
             }
         }
     }
 
-    fn send_append(&mut self, to: usize) {
-        let last = self.log.last();
+    fn peer(&mut self, member: usize) -> Option<&mut Peer> {
+        match &mut self.role {
+            Role::Leader(leader) => leader.peers.get_mut(member),
+            Role::Follower | Role::Candidate { .. } => None,
+        }
+    }
+
+    fn send_append(&mut self, now: Instant, to: usize) {
         let commit = self.commit;
-        let Role::Leader(leader) = &mut self.role else {
+        let Some(index) = self.peer(to).map(|peer| peer.next - 1) else {
             return;
         };
-        let peer = &mut leader.peers[to];
         if self.config.members[to].arbiter {
             let kind = Kind::Append {
                 previous: Position::default(),
@@ -49,25 +54,40 @@ impl Replica {
             };
             return self.send(to, kind);
         }
-        let index = peer.next - 1;
-        let Some(term) = self.log.term_at(index) else {
+        let term = self.log.term_at(index);
+        let end = term.map_or(commit, |_| self.last_due(now, to, index));
+        if let Some(peer) = self.peer(to) {
+            peer.next = end + 1;
+        }
+        let entries = (index + 1..=end).filter_map(|i| self.log.get(i).cloned());
+        let kind = match term {
+            Some(term) => Kind::Append {
+                previous: Position { term, index },
+                entries: entries.collect(),
+                commit,
+            },
             // The log no longer has the entries that the member needs next, so the member needs a
             // copy of all data.
-            peer.next = commit + 1;
-            let kind = self.snapshot();
-            return self.send(to, kind);
-        };
-        let end = last.index.min(index + MAX_ENTRIES_PER_MESSAGE);
-        let entries = (peer.next..=end)
-            .filter_map(|i| self.log.get(i).cloned())
-            .collect();
-        peer.next = end + 1;
-        let kind = Kind::Append {
-            previous: Position { term, index },
-            entries,
-            commit,
+            None => self.snapshot(),
         };
         self.send(to, kind);
+    }
+
+    /// Returns the index of the last entry that a message can send after the one at `index`. A
+    /// delayed member gets each entry when its delay is over, but at once if it has none.
+    fn last_due(&self, now: Instant, to: usize, index: u64) -> u64 {
+        let end = self.log.last().index.min(index + MAX_ENTRIES_PER_MESSAGE);
+        let delay = self.config.members[to].delay;
+        if delay.is_zero() || index == 0 {
+            return end;
+        }
+        let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let now = self.config.wall_millis(now);
+        let is_due = |i: &u64| {
+            let entry = self.log.get(*i);
+            entry.is_none_or(|entry| entry.wall_millis.saturating_add(delay) <= now)
+        };
+        (index + 1..=end).take_while(is_due).last().unwrap_or(index)
     }
 
     /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled
@@ -262,10 +282,10 @@ impl Replica {
             }
             Err(hint) => peer.next = hint.min(last).max(peer.matched) + 1,
         }
-        let behind = peer.next <= last && self.config.holds_data(from);
+        let next = peer.next;
         self.advance_commit();
-        if behind {
-            self.send_append(from);
+        if self.config.holds_data(from) && self.last_due(now, from, next - 1) >= next {
+            self.send_append(now, from);
         }
         self.check_step_down(now);
     }

@@ -226,7 +226,7 @@ impl Member {
             "host": self.options.addresses[index].to_string(),
             "arbiterOnly": member.arbiter, "buildIndexes": true, "hidden": member.hidden,
             "priority": f64::from(member.priority), "tags": tags,
-            "secondaryDelaySecs": 0_i64, "votes": i32::from(member.votes),
+            self.name_of_delay(): member.delay_secs(), "votes": i32::from(member.votes),
         }
     }
 

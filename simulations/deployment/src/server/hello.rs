@@ -213,6 +213,9 @@ impl Member {
         if me.hidden {
             reply.insert("hidden", true);
         }
+        if !me.delay.is_zero() {
+            reply.insert(self.name_of_delay(), me.delay_secs());
+        }
         if !me.tags.is_empty() {
             let tags = me.tags.iter();
             let tags: Document = tags

@@ -23,6 +23,14 @@ impl Member {
         }
     }
 
+    /// Returns the name of a member's delay in replies, which release 5.0 changed.
+    pub(super) fn name_of_delay(&self) -> &'static str {
+        match self.program.version.release >= [5, 0, 0] {
+            true => "secondaryDelaySecs",
+            false => "slaveDelay",
+        }
+    }
+
     /// Returns the members that the hello replies of this one list.
     pub(crate) fn listed_members(&self) -> Vec<usize> {
         let members = self.replica.config().members.iter().enumerate();

@@ -11,6 +11,7 @@ use super::{
 use crate::deployment::{MAX_VOTING_MEMBERS, MemberOptions, MemberState};
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
+use std::time::Duration;
 
 /// The code of `NewReplicaSetConfigurationIncompatible`.
 const INCOMPATIBLE: i32 = 103;
@@ -33,7 +34,17 @@ const FIXED: [&str; 4] = [
 ];
 
 /// The fields of a member that are the same all the time.
-const FIXED_OF_MEMBER: [&str; 4] = ["_id", "host", "buildIndexes", "secondaryDelaySecs"];
+const FIXED_OF_MEMBER: [&str; 3] = ["_id", "host", "buildIndexes"];
+
+/// The fields of a member that can change.
+const FREE_OF_MEMBER: [&str; 6] = [
+    "priority",
+    "votes",
+    "hidden",
+    "arbiterOnly",
+    "secondaryDelaySecs",
+    "tags",
+];
 
 impl Member {
     /// Changes the options of a member of the set. Only the primary does that.
@@ -188,8 +199,8 @@ impl Member {
                 let text = format!("Found two member configurations with same host field {host}");
                 return Err(fault(INCOMPATIBLE, text));
             }
-            let free = ["priority", "votes", "hidden", "arbiterOnly", "tags"];
-            check_fixed(member, &self.in_config(place), &FIXED_OF_MEMBER, &free)?;
+            let known = self.in_config(place);
+            check_fixed(member, &known, &FIXED_OF_MEMBER, &FREE_OF_MEMBER)?;
             members[place] = options(member)?;
         }
         Ok(members)
@@ -213,11 +224,7 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
     let wrong = |field: &str| fault(INVALID, format!("{field} field value is out of range"));
     let number = |field: &str, default: u32, most: u32| match member.get(field) {
         None => Ok(default),
-        Some(Bson::Double(n)) if *n >= 0.0 && *n <= most.into() && n.fract() == 0.0 => Ok((0
-            ..=most)
-            .find(|whole| f64::from(*whole) >= *n)
-            .unwrap_or(most)),
-        Some(Bson::Double(_)) => Err(wrong(field)),
+        Some(Bson::Double(n)) if n.fract() != 0.0 => Err(wrong(field)),
         Some(_) => match integer_field(member, field).and_then(|n| u32::try_from(n).ok()) {
             Some(n) if n <= most => Ok(n),
             _ => Err(wrong(field)),
@@ -240,11 +247,13 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
         Some(_) => return Err(wrong("tags")),
     };
     let arbiter = flag("arbiterOnly")?;
+    let delay = number("secondaryDelaySecs", 0, MemberOptions::MAX_DELAY_SECS)?;
     Ok(MemberOptions {
         priority: number("priority", u32::from(!arbiter), MemberOptions::MAX_PRIORITY)?,
         votes: number("votes", 1, 1)? == 1,
         hidden: flag("hidden")?,
         arbiter,
+        delay: Duration::from_secs(delay.into()),
         tags,
         ..MemberOptions::default()
     })

@@ -1,8 +1,9 @@
 //! The options of the members of a replica set, as a scenario names them.
 
+use super::span::Span;
 use onionskin_deployment::deployment::{MemberOptions, ServerVersion};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// The options of a member of a replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -21,6 +22,9 @@ pub struct WorldMember {
     /// True if the configuration does not have the member until the event
     /// [`AddMember`](super::Disaster::AddMember). Default: false.
     pub absent: bool,
+    /// The time by which the data of the member is behind, in whole seconds. It needs the priority
+    /// 0. Default: zero.
+    pub delay: Option<Span>,
     /// The release of the member at the start, such as `6.0`. Default: that of the servers.
     pub version: Option<String>,
     /// True if the member has the streaming protocol, as releases from 4.4 on do. Otherwise clients
@@ -38,6 +42,7 @@ impl Default for WorldMember {
             hidden: false,
             arbiter: false,
             absent: false,
+            delay: None,
             version: None,
             streaming: true,
             tags: BTreeMap::new(),
@@ -53,6 +58,9 @@ impl fmt::Display for WorldMember {
         }
         if self.hidden {
             f.write_str(", hidden")?;
+        }
+        if let Some(delay) = self.delay {
+            write!(f, ", delayed by {}", String::from(delay))?;
         }
         for (key, value) in &self.tags {
             write!(f, ", {key} {value}")?;
@@ -72,6 +80,7 @@ impl WorldMember {
             hidden: self.hidden,
             arbiter: self.arbiter,
             absent: self.absent,
+            delay: self.delay.map_or(Duration::ZERO, |delay| delay.0),
             tags: self.tags.clone().into_iter().collect(),
             version: self.version.as_deref().and_then(ServerVersion::named),
             streaming: self.streaming,

@@ -6,6 +6,7 @@ mod balanced;
 mod change_streams;
 mod commands;
 mod connection_rate_limit;
+mod delayed_members;
 mod diagnostics;
 mod elections;
 mod expiry;

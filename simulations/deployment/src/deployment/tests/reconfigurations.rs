@@ -157,7 +157,7 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(93, &|new| change(new, other, doc! { "tags": { "dc": 1 } }));
     refused(93, &|new| change(new, other, doc! { "votes": 2 }));
     refused(238, &|new| change(new, other, doc! { "_id": 7 }));
-    refused(238, &|new| {
+    refused(93, &|new| {
         change(new, other, doc! { "secondaryDelaySecs": 60_i64 })
     });
     refused(238, &|new| drop(new.insert("_id", "other")));
