@@ -35,6 +35,7 @@ scenarios! {
     "frozen"
     "frozen-members"
     "full-servers"
+    "initial-sync"
     "lossy"
     "lost-checks"
     "many-clients"

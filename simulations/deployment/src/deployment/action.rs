@@ -68,8 +68,8 @@ pub enum MemberEvent {
         /// The change that did not fit, and why, as text for reports.
         reason: String,
     },
-    /// A member replaced its data by a copy from the primary, because its own oplog was too far
-    /// behind.
+    /// A member has a copy of the data of the primary, because its own oplog was too far behind, or
+    /// at the end of its initial sync.
     Resynced {
         /// The index of the member, from 0.
         member: usize,
@@ -128,6 +128,8 @@ pub enum MemberState {
     Primary,
     /// A member that follows a primary, or that waits for one.
     Secondary,
+    /// A member in its initial sync: it copies the data of the primary, in the state `STARTUP2`.
+    Syncing,
     /// A member that votes and holds no data.
     Arbiter,
     /// A server that the configuration of the set does not have, in the state `REMOVED`.

@@ -99,12 +99,59 @@ impl Deployment {
         member: usize,
         change: impl FnOnce(&mut MemberOptions),
     ) -> Result<(), String> {
+        let primary = self.running_primary()?;
+        self.members[primary].reconfigure(now, member, change)?;
+        self.settle(now);
+        Ok(())
+    }
+
+    fn running_primary(&self) -> Result<usize, String> {
         let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
         let primary = self.primary().filter(|_| is_set);
         let primary = primary.filter(|place| !self.frozen.contains(*place));
-        let primary = primary.ok_or("there is no primary that goes on")?;
-        self.members[primary].reconfigure(now, member, change)?;
-        self.settle(now);
+        primary.ok_or_else(|| "there is no primary that goes on".to_owned())
+    }
+
+    /// Takes a member its data, as an operator does who deletes its files: its process ends and
+    /// starts again at once. The member then copies the data of the primary, which takes 5 s and
+    /// one more for each MiB of memory. Until it has them it is
+    /// [`Syncing`](super::MemberState::Syncing): it cannot be read from, does not acknowledge
+    /// writes, neither votes nor stands for election. Its term and its vote are kept.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, MemberState};
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// deployment.resync(now, 2)?;
+    /// assert_eq!(deployment.state(2), Some(MemberState::Syncing));
+    /// deployment.handle_timeout(now + Duration::from_secs(10));
+    /// assert_eq!(deployment.state(2), Some(MemberState::Secondary));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing happens: there is no such member or it holds no data, there is no
+    /// primary or it is the primary itself, or the primary does not know that a majority of the
+    /// voting members has all committed writes without it.
+    pub fn resync(&mut self, now: Instant, member: usize) -> Result<(), String> {
+        let primary = self.running_primary()?;
+        let home = self.members.get(member);
+        if home.is_none_or(|home| home.has_failed() || !home.holds_data()) {
+            return Err("there is no such member with data".to_owned());
+        }
+        if !self.members[primary].can_lose(member) {
+            return Err("the set needs the data of this member".to_owned());
+        }
+        self.kill(now, member);
+        self.members[member].drop_data();
+        self.restart(now, member);
         Ok(())
     }
 

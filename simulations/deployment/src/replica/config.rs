@@ -61,7 +61,7 @@ impl SetConfig {
         self.members[member].holds_data()
     }
 
-    fn voters(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn voters(&self) -> impl Iterator<Item = usize> {
         (0..self.members.len()).filter(move |member| self.votes(*member))
     }
 
@@ -139,7 +139,13 @@ impl Replica {
                 self.leader_seen_at = None;
                 self.events.push_back(ReplicaEvent::Removed);
             }
-            (false, true) => self.events.push_back(ReplicaEvent::Added),
+            (false, true) => {
+                // A member that was in the set before goes on with its data.
+                if self.log.last().index == 0 && self.config.holds_data(self.me) {
+                    self.drop_data();
+                }
+                self.events.push_back(ReplicaEvent::Added);
+            }
             _ => {}
         }
     }

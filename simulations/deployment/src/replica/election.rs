@@ -92,7 +92,8 @@ impl Replica {
     }
 
     pub(super) fn may_start_election(&self, now: Instant) -> bool {
-        self.config.can_lead(self.me) && !self.is_leader() && self.barred_until <= now
+        let can_lead = self.config.can_lead(self.me) && self.sync.is_none();
+        can_lead && !self.is_leader() && self.barred_until <= now
     }
 
     /// Starts an election, or a dry run, and requests the votes of the other voting members. A dry
@@ -150,7 +151,9 @@ impl Replica {
         } else {
             candidacy == self.term && self.voted.is_none_or(|v| v == from)
         };
-        let granted = self.config.votes(self.me) && newer && free;
+        // Without its data, the member cannot tell which oplogs are older.
+        let may_vote = self.config.votes(self.me) && self.sync.is_none();
+        let granted = may_vote && newer && free;
         if granted && !dry {
             self.voted = Some(from);
             self.arm_election(now);

@@ -10,6 +10,7 @@ mod election;
 mod log;
 mod message;
 mod replication;
+mod sync;
 
 pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
@@ -28,6 +29,7 @@ use onionskin_core::{
     time::{Instant, earliest},
 };
 use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
+use sync::{DataCopy, InitialSync};
 
 /// The interval at which an idle primary writes an empty entry, so that clients can estimate
 /// staleness: `idleWritePeriodMS` of the specification.
@@ -87,6 +89,8 @@ struct Peer {
     next: u64,
     matched: u64,
     seen_at: Instant,
+    /// True if the member is in its initial sync.
+    is_syncing: bool,
     /// The configuration of its last message, since this member became primary.
     config: Option<config::Order>,
 }
@@ -97,6 +101,7 @@ impl Peer {
             next,
             matched: 0,
             seen_at: now,
+            is_syncing: false,
             config: None,
         }
     }
@@ -128,6 +133,8 @@ pub(crate) struct Replica {
     leader_seen_at: Option<Instant>,
     election_at: Option<Instant>,
     barred_until: Instant,
+    /// The initial sync of this member, if it has no data yet.
+    sync: Option<InitialSync>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
     /// The latest cluster time that this member has learned from others. New entries are later.
@@ -153,6 +160,7 @@ impl Replica {
             leader_seen_at: None,
             election_at: None,
             barred_until: Instant::ZERO,
+            sync: None,
             is_producing: true,
             clock: log::NO_TIME,
             sent: VecDeque::new(),
@@ -176,7 +184,7 @@ impl Replica {
 
     /// Restarts after a crash. The member becomes a follower that knows no primary. The term, the
     /// vote, the oplog, the records of retryable writes, the majority commit point and the data are
-    /// kept.
+    /// kept. An initial sync begins anew.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
@@ -184,6 +192,7 @@ impl Replica {
         self.barred_until = Instant::ZERO;
         self.sent.clear();
         self.events.clear();
+        self.restart_sync();
         self.arm_election(now);
         // The only member of a set needs no other votes and becomes the primary at once.
         if self.config.members.len() == 1 && self.may_start_election(now) {
@@ -195,6 +204,7 @@ impl Replica {
         if self.election_at.is_some_and(|at| at <= now) {
             self.on_election_timeout(now);
         }
+        self.on_sync_timeout(now);
         self.on_leader_timeout(now);
     }
 
@@ -231,12 +241,18 @@ impl Replica {
                 }
             }
             Kind::Snapshot { last, time, data } => {
-                self.on_snapshot(now, from, term, (last, time), *data)
+                self.on_snapshot(now, from, term, DataCopy { last, time, data })
             }
             Kind::Copy { previous, entries } => self.on_copy(now, term, previous, entries),
             Kind::StartElection => {
                 if term == self.term && self.may_start_election(now) {
                     self.start_election(now, false, true);
+                }
+            }
+            Kind::Syncing { needs_copy } => {
+                self.note_term(now, term);
+                if term == self.term {
+                    self.on_syncing(now, from, needs_copy);
                 }
             }
             Kind::Config => {}
@@ -245,7 +261,7 @@ impl Replica {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let Role::Leader(leader) = &self.role else {
-            return self.election_at;
+            return earliest(self.election_at, self.sync_ends_at());
         };
         if self.config.members.len() == 1 {
             return leader.step_down.map(|a| a.give_up_at);

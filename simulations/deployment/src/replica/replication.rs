@@ -1,12 +1,9 @@
 //! Replication of the primary's oplog to the other members.
 
 use super::{
-    Peer, Position, Replica, ReplicaEvent, Role,
-    log::{Entry, Log, Records},
-    message::Kind,
+    Peer, Position, Replica, ReplicaEvent, Role, log::Entry, message::Kind, sync::DataCopy,
 };
-use crate::store::{Store, Unapplied};
-use bson::Timestamp;
+use crate::store::Unapplied;
 use onionskin_core::time::Instant;
 use std::sync::Arc;
 
@@ -34,7 +31,7 @@ impl Replica {
         }
     }
 
-    fn peer(&mut self, member: usize) -> Option<&mut Peer> {
+    pub(super) fn peer(&mut self, member: usize) -> Option<&mut Peer> {
         match &mut self.role {
             Role::Leader(leader) => leader.peers.get_mut(member),
             Role::Follower | Role::Candidate { .. } => None,
@@ -43,10 +40,11 @@ impl Replica {
 
     fn send_append(&mut self, now: Instant, to: usize) {
         let commit = self.commit;
-        let Some(index) = self.peer(to).map(|peer| peer.next - 1) else {
+        let Some(peer) = self.peer(to) else {
             return;
         };
-        if self.config.members[to].arbiter {
+        let (index, is_syncing) = (peer.next - 1, peer.is_syncing);
+        if is_syncing || self.config.members[to].arbiter {
             let kind = Kind::Append {
                 previous: Position::default(),
                 entries: Vec::new(),
@@ -92,7 +90,7 @@ impl Replica {
 
     /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled
     /// back, so the snapshot leaves them out.
-    fn snapshot(&self) -> Kind {
+    pub(super) fn snapshot(&self) -> Kind {
         let store = self
             .store_at(self.commit, None)
             .unwrap_or_else(|| self.store.clone());
@@ -143,6 +141,9 @@ impl Replica {
         }
         if self.options().arbiter {
             return self.send(from, Kind::Appended { result: Ok(0) });
+        }
+        if self.answer_syncing(from) {
+            return;
         }
         if !self.is_producing {
             // The member is alive, and has no further entries.
@@ -216,8 +217,9 @@ impl Replica {
         }
         let last = entries.last().map(|entry| entry.position);
         let is_known = self.log.term_at(previous.index) == Some(previous.term);
-        if self.leader.is_some() || !self.is_producing || !is_known || last <= Some(self.log.last())
-        {
+        let is_later = last > Some(self.log.last());
+        let may_copy = self.leader.is_none() && self.is_producing && self.sync.is_none();
+        if !may_copy || !is_known || !is_later {
             return;
         }
         for entry in entries {
@@ -275,6 +277,7 @@ impl Replica {
         };
         let peer = &mut leader.peers[from];
         peer.seen_at = now;
+        peer.is_syncing = false;
         match result {
             Ok(matched) => {
                 peer.matched = peer.matched.max(matched.min(last));
@@ -330,30 +333,22 @@ impl Replica {
         self.events.push_back(ReplicaEvent::Progress);
     }
 
-    pub(super) fn on_snapshot(
-        &mut self,
-        now: Instant,
-        from: usize,
-        term: u64,
-        (last, time): (Position, Timestamp),
-        (store, records): (Store, Records),
-    ) {
+    pub(super) fn on_snapshot(&mut self, now: Instant, from: usize, term: u64, copy: DataCopy) {
         if !self.follow(now, from, term) {
+            return;
+        }
+        if self.sync.is_some() {
+            self.begin_copy(now, copy);
+            self.answer_syncing(from);
             return;
         }
         if !self.is_producing {
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
+        let last = copy.last;
         let known = self.log.term_at(last.index) == Some(last.term);
         if !known && last.index > self.commit {
-            let own = self.store.release();
-            self.store = store;
-            self.store.set_release(own);
-            self.records = records;
-            self.log = Log::starting_after(last, time);
-            self.commit = last.index;
-            self.events.push_back(ReplicaEvent::Resynced);
-            self.events.push_back(ReplicaEvent::Progress);
+            self.install_copy(copy);
         }
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });

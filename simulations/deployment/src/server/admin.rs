@@ -168,6 +168,7 @@ impl Member {
                 let (state, text) = match (member.arbiter, leader == Some(index)) {
                     (true, _) => (7, "ARBITER"),
                     (_, true) => (1, "PRIMARY"),
+                    _ if self.replica.is_syncing(index) => (5, "STARTUP2"),
                     (_, false) => (2, "SECONDARY"),
                 };
                 let id = i32::try_from(index).unwrap_or(i32::MAX);
@@ -184,6 +185,7 @@ impl Member {
         let mine = match (config.members[self.index].arbiter, self.replica.is_leader()) {
             (true, _) => 7,
             (_, true) => 1,
+            _ if self.replica.is_syncing(self.index) => 5,
             (_, false) => 2,
         };
         let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);

@@ -201,7 +201,7 @@ impl Member {
         reply.insert("setName", set.name.as_str());
         reply.insert("setVersion", config.version);
         reply.insert(primary, leads);
-        reply.insert("secondary", !leads && !me.arbiter);
+        reply.insert("secondary", !leads && self.holds_data());
         if let Some(leader) = self.replica.leader() {
             reply.insert("primary", address(leader));
         }

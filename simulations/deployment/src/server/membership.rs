@@ -6,7 +6,19 @@ use crate::deployment::{MemberOptions, MemberState, Shape};
 impl Member {
     /// True if this member holds data of its set.
     pub(crate) fn holds_data(&self) -> bool {
-        self.set_member().is_some_and(MemberOptions::holds_data)
+        self.set_member()
+            .is_some_and(|member| member.holds_data() && !self.replica.is_syncing(self.index))
+    }
+
+    /// True if this primary knows that the set has all committed entries without a member.
+    pub(crate) fn can_lose(&self, member: usize) -> bool {
+        self.replica.can_lose(member)
+    }
+
+    /// Removes the data of this member, whose process does not run. It copies them from the primary
+    /// when it has started again.
+    pub(crate) fn drop_data(&mut self) {
+        self.replica.drop_data();
     }
 
     pub(crate) fn state(&self) -> MemberState {
@@ -19,6 +31,7 @@ impl Member {
             Some(member) if member.absent => MemberState::Removed,
             Some(member) if member.arbiter => MemberState::Arbiter,
             Some(_) if self.replica.is_leader() => MemberState::Primary,
+            Some(_) if self.replica.is_syncing(self.index) => MemberState::Syncing,
             Some(_) => MemberState::Secondary,
         }
     }

@@ -152,6 +152,7 @@ impl Member {
                 MemberState::Removed => "REMOVED",
                 MemberState::Arbiter => "ARBITER",
                 MemberState::Primary => "PRIMARY",
+                MemberState::Syncing => "STARTUP2",
                 _ => "SECONDARY",
             };
             let text = format!(

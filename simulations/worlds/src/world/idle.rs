@@ -39,6 +39,12 @@ impl Scenario {
                 ref options,
             } => self.idle_change(member, options),
             Disaster::RemoveMember(_) | Disaster::AddMember(_) => self.lacks_configuration(),
+            Disaster::Resync(_)
+                if self.shape != Some(WorldShape::ReplicaSet)
+                    || self.members.is_none_or(|n| n < 3) =>
+            {
+                Some("a `resync` needs `shape`, and 3 `members` or more of a replica set")
+            }
             Disaster::FreezeMember { .. } if self.shape.is_none() => {
                 Some("a `freeze-member` needs `shape`, because routers cannot be frozen")
             }

@@ -46,6 +46,9 @@ pub enum Disaster {
     /// The primary adds a member to the configuration of the replica set, with the options that it
     /// had before. Nothing happens in the cases of [`Reconfigure`](Self::Reconfigure).
     AddMember(usize),
+    /// A member loses its data, starts again, and copies the data of the primary. Nothing happens
+    /// to the primary, without a primary, and if a write of the majority could be lost.
+    Resync(usize),
     /// A later release is installed for a member of the replica set. The member has it when it
     /// starts again the next time. If another member has, or will have, a release that does not
     /// follow, nothing happens.
@@ -170,6 +173,9 @@ impl Disaster {
             Self::AddMember(member) => {
                 let _ = deployment.add_member(now, member);
             }
+            Self::Resync(member) => {
+                let _ = deployment.resync(now, member);
+            }
             Self::Upgrade {
                 member,
                 ref version,
@@ -226,6 +232,7 @@ impl Disaster {
             | Self::Reconfigure { .. }
             | Self::RemoveMember(_)
             | Self::AddMember(_)
+            | Self::Resync(_)
             | Self::Upgrade { .. }
             | Self::LimitConnections(_)
             | Self::ExpireLogins
@@ -287,6 +294,7 @@ impl Disaster {
             | Self::Reconfigure { member, .. }
             | Self::RemoveMember(member)
             | Self::AddMember(member)
+            | Self::Resync(member)
             | Self::Upgrade { member, .. }
             | Self::Isolate(member) => needs.members = up_to(member),
             Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
@@ -345,6 +353,7 @@ impl fmt::Display for Disaster {
             }
             Self::RemoveMember(member) => write!(f, "member {member} leaves the replica set"),
             Self::AddMember(member) => write!(f, "member {member} joins the replica set"),
+            Self::Resync(member) => write!(f, "member {member} loses its data"),
             Self::Upgrade { member, version } => {
                 write!(f, "member {member} will start with release {version}")
             }

@@ -15,6 +15,7 @@ mod failed_commands;
 mod fidelity;
 mod forwarded_writes;
 mod freezes;
+mod initial_sync;
 mod jobs;
 mod membership;
 mod memory;
