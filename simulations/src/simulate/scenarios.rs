@@ -31,6 +31,7 @@ scenarios! {
     "exhausted"
     "failed-resumes"
     "failover"
+    "forced-configuration"
     "found-set"
     "frozen"
     "frozen-members"

@@ -459,6 +459,8 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         // The first primary starts with the term 1.
         term: u64::from(set.initial_primary.is_some()),
         version: 1,
+        is_forced: false,
+        was_forced: false,
         members: set.members,
         newcomers: BTreeSet::new(),
         election_timeout: set.election_timeout,

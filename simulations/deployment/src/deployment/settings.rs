@@ -112,6 +112,53 @@ impl Deployment {
         primary.ok_or_else(|| "there is no primary that goes on".to_owned())
     }
 
+    /// Installs a configuration without some members by force on one member, as `replSetReconfig`
+    /// with `force: true` does when there is no majority. It tells the others, and its version is
+    /// higher by a random number from 10,000 to 109,999.
+    ///
+    /// Acknowledged writes that only removed members have are lost, as in a real set. A member that
+    /// joins again with other committed entries than the primary drops its data.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// for member in [0, 1] {
+    ///     deployment.kill(now, member);
+    /// }
+    /// deployment.force_configuration(now, 2, &[0, 1])?;
+    /// deployment.handle_timeout(now + Duration::from_secs(30));
+    /// assert_eq!(deployment.primary(), Some(2));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing changes: there is no replica set or no such member, the member does
+    /// not run or is [frozen](Self::freeze), it would be removed itself, or nobody could lead.
+    /// Servers before release 6.0 are not reconfigured.
+    pub fn force_configuration(
+        &mut self,
+        now: Instant,
+        member: usize,
+        removed: &[usize],
+    ) -> Result<(), String> {
+        let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
+        let is_frozen = self.frozen.contains(member);
+        let home = self.members.get_mut(member);
+        let home = home.filter(|home| is_set && home.is_up() && !is_frozen);
+        home.ok_or("there is no such member that goes on")?
+            .force(now, removed)?;
+        self.settle(now);
+        Ok(())
+    }
+
     /// Takes a member its data, as an operator does who deletes its files: its process ends and
     /// starts again at once. The member then copies the data of the primary, which takes 5 s and
     /// one more for each MiB of memory. Until it has them it is

@@ -14,6 +14,12 @@ pub(crate) struct SetConfig {
     pub(crate) term: u64,
     /// The version, from 1. It is the `setVersion` of hello replies.
     pub(crate) version: i32,
+    /// True if the configuration was installed by force, and no primary was elected with it since.
+    /// It then has no term, and is compared by its version.
+    pub(crate) is_forced: bool,
+    /// True if this configuration or an earlier one was installed by force, so that committed
+    /// entries can be lost.
+    pub(crate) was_forced: bool,
     /// The options of all members of the deployment, also of those that the set does not have.
     pub(crate) members: Vec<MemberOptions>,
     /// The members that were added and whose votes do not count yet, because the primary does not
@@ -30,6 +36,12 @@ pub(crate) struct SetConfig {
     pub(crate) records: Bound,
 }
 
+/// The number by which the version of a forced configuration is higher, at least, as in the server.
+const LEAST_FORCED_JUMP: i32 = 10_000;
+
+/// The numbers of which one is drawn and added to [`LEAST_FORCED_JUMP`].
+const FORCED_JUMPS: u64 = 100_000;
+
 /// The term and the version of a configuration.
 pub(super) type Order = (u64, i32);
 
@@ -39,7 +51,10 @@ impl SetConfig {
     }
 
     fn is_later_than(&self, other: &Self) -> bool {
-        self.order() > other.order()
+        match self.is_forced || other.is_forced {
+            true => self.version > other.version,
+            false => self.order() > other.order(),
+        }
     }
 
     /// True if the set has this member.
@@ -133,10 +148,12 @@ impl Replica {
                 *peer = Peer::new(now, next);
             }
         }
+        if self.leader.is_some_and(|leader| !self.config.has(leader)) {
+            (self.leader, self.leader_seen_at) = (None, None);
+        }
         match (old.has(self.me), self.config.has(self.me)) {
             (true, false) => {
-                self.leader = None;
-                self.leader_seen_at = None;
+                (self.leader, self.leader_seen_at) = (None, None);
                 self.events.push_back(ReplicaEvent::Removed);
             }
             (false, true) => {
@@ -161,6 +178,29 @@ impl Replica {
         self.install(now, members, newcomers, version);
     }
 
+    /// Changes the members' options without the consent of other members. The version is far above
+    /// `version` and the present one, so that two forced configurations rarely have the same.
+    pub(crate) fn force(&mut self, now: Instant, members: Vec<MemberOptions>, version: i32) {
+        let drawn = i32::try_from(self.random.below(FORCED_JUMPS)).unwrap_or(0);
+        let version = version.max(self.config.version);
+        let config = SetConfig {
+            members,
+            newcomers: BTreeSet::new(),
+            term: self.term,
+            version: version.saturating_add(LEAST_FORCED_JUMP + drawn),
+            is_forced: true,
+            was_forced: true,
+            ..SetConfig::clone(&self.config)
+        };
+        self.take_over(now, Arc::new(config));
+        self.advance_commit();
+        for to in 0..self.config.members.len() {
+            if to != self.me {
+                self.send(to, Kind::Config);
+            }
+        }
+    }
+
     fn install(
         &mut self,
         now: Instant,
@@ -173,6 +213,7 @@ impl Replica {
             newcomers,
             term: self.term,
             version,
+            is_forced: false,
             ..SetConfig::clone(&self.config)
         };
         self.take_over(now, Arc::new(config));

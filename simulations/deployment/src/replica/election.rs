@@ -206,11 +206,15 @@ impl Replica {
 
     /// Becomes the primary of the current term, and appends an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
-        if self.config.term != self.term {
+        let is_forced = self.config.is_forced;
+        if self.config.term != self.term || is_forced {
             // A change that the former primary told to nobody is earlier.
             let config = SetConfig::clone(&self.config);
             self.config = Arc::new(SetConfig {
                 term: self.term,
+                // Other members compare the configuration with the forced one by its version.
+                version: config.version.saturating_add(i32::from(is_forced)),
+                is_forced: false,
                 ..config
             });
         }

@@ -149,6 +149,13 @@ impl Replica {
             // The member is alive, and has no further entries.
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
+        let contradicts = |entry: &Arc<Entry>| self.contradicts(entry.position);
+        if self.contradicts(previous) || entries.iter().any(contradicts) {
+            self.drop_data();
+            self.events.push_back(ReplicaEvent::Changed);
+            self.answer_syncing(from);
+            return;
+        }
         let known = previous.index < self.log.base().index
             || self.log.term_at(previous.index) == Some(previous.term);
         if !known {
@@ -171,6 +178,15 @@ impl Replica {
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
         self.send(from, Kind::Appended { result: Ok(end) });
+    }
+
+    /// True if an entry of the primary differs from one that this member knows to be committed.
+    /// That is possible only after a forced configuration. The member then needs an initial sync.
+    fn contradicts(&self, position: Position) -> bool {
+        let differs = |own: u64| own != position.term;
+        self.config.was_forced
+            && position.index <= self.commit
+            && self.log.term_at(position.index).is_some_and(differs)
     }
 
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
@@ -347,7 +363,7 @@ impl Replica {
         }
         let last = copy.last;
         let known = self.log.term_at(last.index) == Some(last.term);
-        if !known && last.index > self.commit {
+        if self.contradicts(last) || (!known && last.index > self.commit) {
             self.install_copy(copy);
         }
         let result = Ok(last.index);

@@ -14,6 +14,8 @@ fn config() -> Arc<SetConfig> {
     Arc::new(SetConfig {
         term: 0,
         version: 1,
+        is_forced: false,
+        was_forced: false,
         members: vec![MemberOptions::default(); 3],
         newcomers: BTreeSet::new(),
         election_timeout: Duration::from_secs(10),

@@ -5,7 +5,7 @@
 use super::{
     Member,
     connection::Request,
-    document::integer_field,
+    document::{integer_field, truth},
     fault::{Fault, fault},
 };
 use crate::deployment::{MAX_VOTING_MEMBERS, MemberOptions, MemberState};
@@ -61,6 +61,29 @@ impl Member {
         installed.map_err(|(_, text)| text)
     }
 
+    /// Installs a configuration without some members by force. Any member can do that.
+    pub(crate) fn force(&mut self, now: Instant, removed: &[usize]) -> Result<(), String> {
+        let config = self.replica.config();
+        let (mut members, version) = (config.members.clone(), config.version);
+        for place in removed {
+            let member = members.get_mut(*place).ok_or("there is no such member")?;
+            member.absent = true;
+        }
+        let installed = self.install_by_force(now, members, version);
+        installed.map_err(|(_, text)| text)
+    }
+
+    fn install_by_force(
+        &mut self,
+        now: Instant,
+        members: Vec<MemberOptions>,
+        version: i32,
+    ) -> Result<(), Refusal> {
+        self.check_members(&members, true)?;
+        self.replica.force(now, members, version);
+        Ok(())
+    }
+
     /// Installs a configuration. Fails with the code and the text of an error.
     fn install(
         &mut self,
@@ -68,7 +91,7 @@ impl Member {
         members: Vec<MemberOptions>,
         version: i32,
     ) -> Result<(), Refusal> {
-        self.check_members(&members)?;
+        self.check_members(&members, false)?;
         let old = &self.replica.config().members;
         let has_vote = |options: &MemberOptions| options.has_vote();
         let votes = old.iter().map(has_vote).zip(members.iter().map(has_vote));
@@ -90,8 +113,9 @@ impl Member {
         Ok(())
     }
 
-    /// Checks the options of all members of a new configuration.
-    fn check_members(&self, members: &[MemberOptions]) -> Result<(), Refusal> {
+    /// Checks the options of all members of a new configuration. This member must be in it, and it
+    /// must be able to lead unless the configuration is forced.
+    fn check_members(&self, members: &[MemberOptions], is_forced: bool) -> Result<(), Refusal> {
         if self.options.oldest_version().release < [6, 0, 0] {
             let text = "this simulated server reconfigures only servers from release 6.0 on";
             return Err((238, text.to_owned()));
@@ -121,8 +145,13 @@ impl Member {
             );
             return Err((INCOMPATIBLE, text));
         }
+        if !members.iter().any(MemberOptions::can_lead) {
+            let text = "Replica set configuration must contain at least one non-arbiter member \
+                        with priority > 0";
+            return Err((INCOMPATIBLE, text.to_owned()));
+        }
         let me = &members[self.index];
-        if me.can_lead() {
+        if me.can_lead() || (is_forced && !me.absent) {
             return Ok(());
         }
         let text = match me.absent {
@@ -147,7 +176,8 @@ impl Member {
         if !self.is_set() {
             return Err(fault(76, "not running with --replSet"));
         }
-        if !self.replica.is_writable() {
+        let is_forced = truth(request.command.get("force"));
+        if !is_forced && !self.replica.is_writable() {
             let state = match self.state() {
                 MemberState::Removed => "REMOVED",
                 MemberState::Arbiter => "ARBITER",
@@ -167,7 +197,8 @@ impl Member {
         let old = old.get_document("config").cloned().unwrap_or_default();
         let version = integer_field(new, "version").and_then(|n| i32::try_from(n).ok());
         let known = self.replica.config().version;
-        let Some(version) = version.filter(|version| *version > known) else {
+        let is_right = |version: &i32| is_forced || *version > known;
+        let Some(version) = version.filter(is_right) else {
             let of = |config: &Document| config.get("version").cloned().unwrap_or(Bson::Null);
             let text = format!(
                 "New replica set configuration version and term must be greater than old, but \
@@ -179,7 +210,10 @@ impl Member {
         };
         check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
         let members = self.named_members(new)?;
-        let installed = self.install(now, members, version);
+        let installed = match is_forced {
+            true => self.install_by_force(now, members, version),
+            false => self.install(now, members, version),
+        };
         installed.map_err(|(code, text)| fault(code, text))?;
         Ok(Document::new())
     }

@@ -29,7 +29,10 @@ impl Scenario {
             Disaster::StepDown if has_routers => {
                 Some("routers and services do not step down; a shard does, with `step-down-shard`")
             }
-            Disaster::Reconfigure { .. } | Disaster::RemoveMember(_) | Disaster::AddMember(_)
+            Disaster::Reconfigure { .. }
+            | Disaster::RemoveMember(_)
+            | Disaster::AddMember(_)
+            | Disaster::ForceConfiguration { .. }
                 if has_routers =>
             {
                 Some("routers and services have no configuration of a replica set")
@@ -38,7 +41,14 @@ impl Scenario {
                 member,
                 ref options,
             } => self.idle_change(member, options),
-            Disaster::RemoveMember(_) | Disaster::AddMember(_) => self.lacks_configuration(),
+            Disaster::ForceConfiguration { member, ref remove }
+                if remove.is_empty() || remove.contains(&member) =>
+            {
+                Some("a `force-configuration` removes other members than its own")
+            }
+            Disaster::RemoveMember(_)
+            | Disaster::AddMember(_)
+            | Disaster::ForceConfiguration { .. } => self.lacks_configuration(),
             Disaster::Resync(_)
                 if self.shape != Some(WorldShape::ReplicaSet)
                     || self.members.is_none_or(|n| n < 3) =>

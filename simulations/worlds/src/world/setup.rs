@@ -236,7 +236,9 @@ pub(super) fn learns_members(options: &WorldOptions, client: usize) -> bool {
     let is_changed = events.any(|scheduled| {
         matches!(
             scheduled.event,
-            Disaster::RemoveMember(_) | Disaster::AddMember(_)
+            Disaster::RemoveMember(_)
+                | Disaster::AddMember(_)
+                | Disaster::ForceConfiguration { .. }
         )
     });
     let parsed = client_options(&uri(options, client));

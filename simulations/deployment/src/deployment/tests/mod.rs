@@ -13,6 +13,7 @@ mod expiry;
 mod fail_points;
 mod failed_commands;
 mod fidelity;
+mod forced_configurations;
 mod forwarded_writes;
 mod freezes;
 mod initial_sync;
