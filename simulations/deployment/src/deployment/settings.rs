@@ -20,11 +20,11 @@ impl Deployment {
     /// # Errors
     ///
     /// The reason why nothing changes: there is no primary, it is [frozen](Self::freeze) or could
-    /// not lead any more, a hidden member has a priority, more than 7 members would vote, or the
-    /// member would become an arbiter or stop being one. If the voters change, also if no majority
-    /// has the configuration before. Servers before release 6.0 order configurations in another
-    /// way, and a set that began with one is not reconfigured. The release of the member and its
-    /// streaming stay as they are.
+    /// not lead any more, a hidden member has a priority, more than 7 members would vote, the
+    /// member would become an arbiter or stop being one, or the voters would change before a
+    /// majority has the present configuration. Servers before release 6.0 order configurations in
+    /// another way, and a set that began with one is not reconfigured. The release of the member
+    /// and its streaming stay as they are.
     pub fn reconfigure(
         &mut self,
         now: Instant,
@@ -159,9 +159,9 @@ impl Deployment {
         Ok(())
     }
 
-    /// Takes a member its data, as an operator does who deletes its files: its process ends and
-    /// starts again at once. The member then copies the data of the primary, which takes 5 s and
-    /// one more for each MiB of memory. Until it has them it is
+    /// Deletes the data of a member, as an operator does who removes its files: its process ends
+    /// and starts again at once. The member then copies the data of the primary, which takes 5 s
+    /// and one more for each MiB of memory. Until it has them it is
     /// [`Syncing`](super::MemberState::Syncing): it cannot be read from, does not acknowledge
     /// writes, neither votes nor stands for election. Its term and its vote are kept.
     ///
