@@ -63,26 +63,11 @@ impl MemberOptions {
         }
     }
 
-    /// True if the member holds data of the set: it is no arbiter, and the configuration has it.
-    pub(crate) const fn holds_data(&self) -> bool {
-        !self.arbiter && !self.absent
-    }
-
-    /// Returns the delay in seconds, as replies have it.
-    pub(crate) fn delay_secs(&self) -> i64 {
-        i64::try_from(self.delay.as_secs()).unwrap_or(i64::MAX)
-    }
-
-    /// True if the configuration gives the member a vote.
-    pub(crate) const fn has_vote(&self) -> bool {
-        self.votes && !self.absent
-    }
+    /// The highest priority of a member.
+    pub const MAX_PRIORITY: u32 = 1000;
 
     /// The longest delay of a member in seconds, 366 days.
     pub(crate) const MAX_DELAY_SECS: u32 = 366 * 24 * 3600;
-
-    /// The highest priority of a member.
-    pub const MAX_PRIORITY: u32 = 1000;
 
     /// Returns the reason why a configuration cannot have such a member, if there is one.
     #[must_use]
@@ -118,5 +103,19 @@ impl MemberOptions {
     #[must_use]
     pub const fn can_lead(&self) -> bool {
         self.priority > 0 && self.votes && self.holds_data()
+    }
+    /// True if the member holds data of the set: it is no arbiter, and the configuration has it.
+    pub(crate) const fn holds_data(&self) -> bool {
+        !self.arbiter && !self.absent
+    }
+
+    /// Returns the delay in seconds, as replies have it.
+    pub(crate) fn delay_secs(&self) -> i64 {
+        i64::try_from(self.delay.as_secs()).unwrap_or(i64::MAX)
+    }
+
+    /// True if the configuration gives the member a vote.
+    pub(crate) const fn has_vote(&self) -> bool {
+        self.votes && !self.absent
     }
 }

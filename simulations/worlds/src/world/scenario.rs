@@ -390,6 +390,34 @@ mod tests {
     }
 
     #[test]
+    fn clients_follow_members_that_leave_and_join() {
+        let at = |seconds, event| Scheduled {
+            at: Span(Duration::from_secs(seconds)),
+            event,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(4),
+            safety: Some(Span(Duration::from_secs(30))),
+            election_timeout: Some(Span(Duration::from_secs(3))),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![
+                at(3, Disaster::RemoveMember(3)),
+                at(6, Disaster::AddMember(3)),
+                at(15, Disaster::Resync(2)),
+                at(25, Disaster::RemoveMember(1)),
+            ]),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            for seed in 0..3 {
+                let report = scenario.run(seed, way).expect("it is possible");
+                assert!(report.failure.is_none(), "{report}");
+            }
+        }
+    }
+
+    #[test]
     fn one_given_latency_moves_the_drawn_other_one() {
         let span = |millis| Some(Span(Duration::from_millis(millis)));
         for seed in 0..20 {
