@@ -104,6 +104,7 @@ impl MemberOptions {
     pub const fn can_lead(&self) -> bool {
         self.priority > 0 && self.votes && self.holds_data()
     }
+
     /// True if the member holds data of the set: it is no arbiter, and the configuration has it.
     pub(crate) const fn holds_data(&self) -> bool {
         !self.arbiter && !self.absent

@@ -90,6 +90,14 @@ impl SetConfig {
         self.voters().count() / 2 + 1
     }
 
+    /// Returns the number of voting members with data that must have an entry before it is
+    /// committed: a majority of all votes, but not more than there are. Only members with data can
+    /// become primary, so that all of them are always enough.
+    pub(super) fn write_majority(&self) -> usize {
+        let with_data = self.voters().filter(|member| self.holds_data(*member));
+        self.majority().min(with_data.count())
+    }
+
     pub(crate) fn wall_millis(&self, now: Instant) -> u64 {
         self.started_at_millis + now.as_nanos() / 1_000_000
     }
@@ -249,10 +257,11 @@ impl Replica {
             let has_them = *i == self.me || leader.peers[*i].matched >= self.commit;
             has_them && self.config.holds_data(*i)
         };
-        let majority = self.config.majority();
+        let with_config = self.config.voters().filter(has_config).count();
+        let with_entries = self.config.voters().filter(has_entries).count();
         self.log.term_at(self.commit) == Some(self.term)
-            && self.config.voters().filter(has_config).count() >= majority
-            && self.config.voters().filter(has_entries).count() >= majority
+            && with_config >= self.config.majority()
+            && with_entries >= self.config.write_majority()
     }
 
     /// Sends the configuration to the servers that it does not have and that may not know it.

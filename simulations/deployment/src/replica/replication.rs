@@ -327,7 +327,8 @@ impl Replica {
             })
             .collect();
         progress.sort_unstable_by(|a, b| b.cmp(a));
-        let point = progress.get(self.config.majority() - 1).copied();
+        let least = self.config.write_majority();
+        let point = progress.get(least.saturating_sub(1)).copied();
         if let Some(point) = point.filter(|&p| p > self.commit)
             && self.log.term_at(point) == Some(self.term)
         {

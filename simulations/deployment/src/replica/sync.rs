@@ -64,7 +64,7 @@ impl Replica {
         let voters = self.config.voters().filter(|i| self.config.holds_data(*i));
         member != self.me
             && self.log.term_at(self.commit) == Some(self.term)
-            && voters.filter(has_entries).count() >= self.config.majority()
+            && voters.filter(has_entries).count() >= self.config.write_majority()
     }
 
     /// Starts the initial sync again from its beginning, if one is under way.

@@ -166,6 +166,24 @@ fn majorities_are_those_of_the_present_members() {
 }
 
 #[test]
+fn all_members_with_data_are_a_majority_of_writes() {
+    let mut options = set_of(3);
+    if let Shape::ReplicaSet(set) = &mut options.shape {
+        set.members[1] = MemberOptions::arbiter();
+    }
+    let mut world = World::new(options, 1);
+    world.run_for(Duration::from_secs(5));
+    let conn = world.connect(0);
+    assert_eq!(world.deployment.remove_member(world.now, 2), Ok(()));
+    assert_eq!(insert(&mut world, conn, 1), None, "nobody else has data");
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.deployment.add_member(world.now, 2), Ok(()));
+    world.run_for(Duration::from_secs(10));
+    world.deployment.partition(world.now, &[2]);
+    assert_eq!(insert(&mut world, conn, 2), Some(64), "member 2 lacks it");
+}
+
+#[test]
 fn a_member_counts_only_while_it_has_a_vote() {
     let (mut world, conn) = settled(3);
     for member in [1, 2] {
