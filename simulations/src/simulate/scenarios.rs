@@ -24,15 +24,19 @@ scenarios! {
     "balancer"
     "calm"
     "cancelled"
+    "changed-members"
     "closed-early"
     "crowded"
+    "delayed-members"
     "exhausted"
     "failed-resumes"
     "failover"
+    "forced-configuration"
     "found-set"
     "frozen"
     "frozen-members"
     "full-servers"
+    "initial-sync"
     "lossy"
     "lost-checks"
     "many-clients"
@@ -303,6 +307,70 @@ mod tests {
                     )
                 ),
                 "cannot change `version`",
+            ),
+        ] {
+            let error = parse(&wrong).expect_err(&wrong);
+            assert!(error.contains(reason), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn changes_of_members_without_effect_are_refused_by_name() {
+        let change = |options: &str| {
+            let change = format!("reconfigure = {{ member = 1, options = {{ {options} }} }}");
+            format!("{SET}{}", event(5, &change))
+        };
+        let remove = event(5, "remove-member = 1");
+        for right in [
+            change("votes = false"),
+            change("priority = 0, delay = \"5s\""),
+            format!("{SET}{remove}{}", event(6, "add-member = 1")),
+            format!("{SET}{}", event(5, "resync = 2")),
+            format!(
+                "{SET}{}",
+                event(5, "force-configuration = { member = 1, remove = [0, 2] }")
+            ),
+        ] {
+            parse(&right).expect(&right);
+        }
+        for (wrong, reason) in [
+            (
+                format!("{SET}{}", event(5, "add-member = 3")),
+                "`members = 4`",
+            ),
+            (
+                format!("safety = \"9s\"\nmembers = 3\n{remove}"),
+                "of a replica set",
+            ),
+            (
+                format!("shape = \"sharded\"\nmembers = 3\nsafety = \"9s\"\n{remove}"),
+                "have no configuration",
+            ),
+            (
+                format!("version = \"5.0\"\n{SET}{remove}"),
+                "before release 6.0",
+            ),
+            (change("arbiter = true"), "cannot change `arbiter`"),
+            (change("absent = true"), "`remove-member` does"),
+            (change("votes = false, priority = 1"), "(votes:0)"),
+            (change("delay = \"5s\""), "when secondaryDelaySecs is used"),
+            (
+                member("priority = 0\ndelay = \"1500ms\""),
+                "a whole number of seconds",
+            ),
+            (
+                format!(
+                    "{SET}{}",
+                    event(5, "force-configuration = { member = 1, remove = [1] }")
+                ),
+                "other members than its own",
+            ),
+            (
+                format!(
+                    "shape = \"replica-set\"\nmembers = 2\nsafety = \"9s\"\n{}",
+                    event(5, "resync = 0")
+                ),
+                "3 `members`",
             ),
         ] {
             let error = parse(&wrong).expect_err(&wrong);

@@ -68,9 +68,20 @@ pub enum MemberEvent {
         /// The change that did not fit, and why, as text for reports.
         reason: String,
     },
-    /// A member replaced its data by a copy from the primary, because its own oplog was too far
-    /// behind.
+    /// A member has a copy of the data of the primary, because its own oplog was too far behind, or
+    /// at the end of its initial sync.
     Resynced {
+        /// The index of the member, from 0.
+        member: usize,
+    },
+    /// A member has learned that the configuration of the set no longer has it. It closes all
+    /// connections of clients.
+    Removed {
+        /// The index of the member, from 0.
+        member: usize,
+    },
+    /// A member has learned that the configuration of the set has it again, or for the first time.
+    Added {
         /// The index of the member, from 0.
         member: usize,
     },
@@ -99,6 +110,8 @@ impl fmt::Display for MemberEvent {
             Self::Resynced { member } => {
                 write!(f, "member {member} has copied the data of the primary")
             }
+            Self::Removed { member } => write!(f, "member {member} is removed from the set"),
+            Self::Added { member } => write!(f, "member {member} is added to the set"),
         }
     }
 }
@@ -115,8 +128,12 @@ pub enum MemberState {
     Primary,
     /// A member that follows a primary, or that waits for one.
     Secondary,
+    /// A member in its initial sync: it copies the data of the primary, in the state `STARTUP2`.
+    Syncing,
     /// A member that votes and holds no data.
     Arbiter,
+    /// A server that the configuration of the set does not have, in the state `REMOVED`.
+    Removed,
     /// A member whose process is not running.
     Down,
 }

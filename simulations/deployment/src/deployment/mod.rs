@@ -15,6 +15,7 @@ mod check;
 mod compression;
 mod freeze;
 mod jobs;
+mod member_options;
 mod network;
 mod options;
 mod routing;
@@ -29,9 +30,10 @@ pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
 pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions, plain_message};
+pub use member_options::MemberOptions;
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_SHARDS, MAX_VOTING_MEMBERS,
-    MemberOptions, NetworkOptions, ReplicaSetOptions, Shape,
+    NetworkOptions, ReplicaSetOptions, Shape,
 };
 pub use users::{AuthMechanism, AuthOptions, EXTERNAL, Role, User};
 pub use version::ServerVersion;
@@ -51,7 +53,7 @@ use onionskin_core::{
 use routing::Traffic;
 pub(crate) use routing::{shard_address, shard_name};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -459,7 +461,10 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         // The first primary starts with the term 1.
         term: u64::from(set.initial_primary.is_some()),
         version: 1,
+        is_forced: false,
+        was_forced: false,
         members: set.members,
+        newcomers: BTreeSet::new(),
         election_timeout: set.election_timeout,
         heartbeat_interval: set.heartbeat_interval,
         initial_primary: set.initial_primary,

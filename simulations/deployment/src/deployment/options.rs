@@ -2,6 +2,7 @@
 
 use super::{
     compression::{CompressionOptions, is_compiled},
+    member_options::MemberOptions,
     users::{AuthOptions, User},
     version::ServerVersion,
 };
@@ -24,7 +25,7 @@ pub struct DeploymentOptions {
     pub shape: Shape,
     /// The addresses of the servers that clients can reach: the standalone, the members of a
     /// replica set in the order of its options, or the routers. The hello replies of a replica set
-    /// list the addresses of the members that are not hidden.
+    /// list the addresses of its members that are not hidden.
     pub addresses: Vec<Address>,
     /// The number of shards behind the routers. Each database is on one of them; see
     /// [`shard_of`](Self::shard_of). Default: 1.
@@ -167,7 +168,7 @@ impl DeploymentOptions {
                 if set.name.is_empty() || set.name.contains('\0') {
                     return fail("the name of the replica set is empty or has a zero byte");
                 }
-                if set.members.iter().filter(|m| m.votes).count() > MAX_VOTING_MEMBERS {
+                if set.members.iter().filter(|m| m.has_vote()).count() > MAX_VOTING_MEMBERS {
                     return fail("more than 7 members have a vote");
                 }
                 if !set.members.iter().any(MemberOptions::can_lead) {
@@ -177,6 +178,9 @@ impl DeploymentOptions {
                     && !set.members.get(first).is_some_and(MemberOptions::can_lead)
                 {
                     return fail("initial_primary is not a member that can become primary");
+                }
+                if let Some(fault) = set.members.iter().find_map(MemberOptions::delay_fault) {
+                    return fail(fault);
                 }
                 if set.heartbeat_interval.is_zero() || set.election_timeout.is_zero() {
                     return fail(
@@ -294,80 +298,6 @@ impl ReplicaSetOptions {
         let fits = |one: &ServerVersion| versions.iter().all(|other| one.works_with(*other));
         (!versions.iter().all(fits))
             .then_some("the releases of two members do not follow each other")
-    }
-}
-
-/// The options of one member of a replica set. All but the last two belong to the configuration of
-/// the set, and can change with [`Deployment::reconfigure`](super::Deployment::reconfigure).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberOptions {
-    /// The priority in elections. A member with 0 never becomes primary, and a member with a higher
-    /// number starts elections sooner. Default: 1.
-    pub priority: u32,
-    /// True if the member votes in elections and counts for the majority. Default: true.
-    pub votes: bool,
-    /// True if hello replies do not list the member. Default: false.
-    pub hidden: bool,
-    /// True if the member votes but holds no data. Default: false.
-    pub arbiter: bool,
-    /// The member's tags, for read preferences. Default: none.
-    pub tags: Vec<(String, String)>,
-    /// The release that the member claims to be until an
-    /// [upgrade](super::Deployment::upgrade). `None`: that of the deployment. The releases of two
-    /// members must [work together](ServerVersion::works_with). Default: `None`.
-    pub version: Option<ServerVersion>,
-    /// True if the member has the streaming protocol of its release. With false, its replies have
-    /// no `topologyVersion`, so that drivers poll it. Releases before 4.4 never have the protocol.
-    /// Default: true.
-    pub streaming: bool,
-}
-
-impl Default for MemberOptions {
-    fn default() -> Self {
-        Self {
-            priority: 1,
-            votes: true,
-            hidden: false,
-            arbiter: false,
-            tags: Vec::new(),
-            version: None,
-            streaming: true,
-        }
-    }
-}
-
-impl MemberOptions {
-    /// Creates the options of an arbiter: a member that votes and holds no data.
-    #[must_use]
-    pub fn arbiter() -> Self {
-        Self {
-            priority: 0,
-            arbiter: true,
-            ..Self::default()
-        }
-    }
-
-    /// The highest priority of a member.
-    pub const MAX_PRIORITY: u32 = 1000;
-
-    /// Returns the reason why a configuration cannot have such a member, if there is one.
-    #[must_use]
-    pub const fn fault(&self) -> Option<&'static str> {
-        if self.priority > Self::MAX_PRIORITY {
-            Some("priority must be from 0 to 1000")
-        } else if self.hidden && self.priority > 0 {
-            Some("priority must be 0 when hidden=true")
-        } else if self.arbiter && self.priority > 0 {
-            Some("Arbiter priority must be 0.")
-        } else {
-            None
-        }
-    }
-
-    /// True if the member can become primary.
-    #[must_use]
-    pub const fn can_lead(&self) -> bool {
-        self.priority > 0 && self.votes && !self.arbiter
     }
 }
 

@@ -20,23 +20,205 @@ impl Deployment {
     /// # Errors
     ///
     /// The reason why nothing changes: there is no primary, it is [frozen](Self::freeze) or could
-    /// not lead any more, a hidden member has a priority, or the member would get or lose its vote
-    /// or its data. A simulated set has the same voters and arbiters all the time. Servers before
-    /// release 6.0 order configurations in another way, and a set that began with one is not
-    /// reconfigured. The release of the member and its streaming stay as they are.
+    /// not lead any more, a hidden member has a priority, more than 7 members would vote, the
+    /// member would become an arbiter or stop being one, or the voters would change before a
+    /// majority has the present configuration. Servers before release 6.0 order configurations in
+    /// another way, and a set that began with one is not reconfigured. The release of the member
+    /// and its streaming stay as they are.
     pub fn reconfigure(
         &mut self,
         now: Instant,
         member: usize,
         options: MemberOptions,
     ) -> Result<(), String> {
+        self.change_member(now, member, |old| *old = options)
+    }
+
+    /// Removes a member from the configuration of the replica set. Its process runs on. When it
+    /// learns of its removal it closes the connections of its clients, and its state is
+    /// [`Removed`](super::MemberState::Removed). It keeps its data and options.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, MemberState};
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// deployment.remove_member(now, 2)?;
+    /// assert_eq!(deployment.state(2), Some(MemberState::Removed));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`reconfigure`](Self::reconfigure), of which this is a case.
+    pub fn remove_member(&mut self, now: Instant, member: usize) -> Result<(), String> {
+        self.change_member(now, member, |options| options.absent = true)
+    }
+
+    /// Adds a member to the configuration of the replica set, with the options that it had or that
+    /// it has from the beginning ([`MemberOptions::absent`]). Its vote counts when the primary
+    /// knows that it has copied data.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{
+    ///     Deployment, DeploymentOptions, MemberState, Shape,
+    /// };
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let mut options = DeploymentOptions::replica_set("rs", addresses);
+    /// if let Shape::ReplicaSet(set) = &mut options.shape {
+    ///     set.members[2].absent = true;
+    /// }
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// assert_eq!(deployment.state(2), Some(MemberState::Removed));
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// deployment.add_member(now, 2)?;
+    /// deployment.handle_timeout(now + Duration::from_secs(60));
+    /// assert_eq!(deployment.state(2), Some(MemberState::Secondary));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`reconfigure`](Self::reconfigure), of which this is a case.
+    pub fn add_member(&mut self, now: Instant, member: usize) -> Result<(), String> {
+        self.change_member(now, member, |options| options.absent = false)
+    }
+
+    fn change_member(
+        &mut self,
+        now: Instant,
+        member: usize,
+        change: impl FnOnce(&mut MemberOptions),
+    ) -> Result<(), String> {
+        let primary = self.running_primary()?;
+        self.members[primary].reconfigure(now, member, change)?;
+        self.settle(now);
+        Ok(())
+    }
+
+    fn running_primary(&self) -> Result<usize, String> {
         let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
         let primary = self.primary().filter(|_| is_set);
         let primary = primary.filter(|place| !self.frozen.contains(*place));
-        let primary = primary.ok_or("there is no primary that goes on")?;
-        self.members[primary].reconfigure(now, member, options)?;
+        primary.ok_or_else(|| "there is no primary that goes on".to_owned())
+    }
+
+    /// Installs a configuration without some members by force on one member, as `replSetReconfig`
+    /// with `force: true` does when there is no majority. It tells the others, and its version is
+    /// higher by a random number from 10,000 to 109,999.
+    ///
+    /// Acknowledged writes that only removed members have are lost, as in a real set. A member that
+    /// joins again with other committed entries than the primary drops its data.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// for member in [0, 1] {
+    ///     deployment.kill(now, member);
+    /// }
+    /// deployment.force_configuration(now, 2, &[0, 1])?;
+    /// deployment.handle_timeout(now + Duration::from_secs(30));
+    /// assert_eq!(deployment.primary(), Some(2));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing changes: there is no replica set or no such member, the member does
+    /// not run or is [frozen](Self::freeze), it would be removed itself, or nobody could lead.
+    /// Servers before release 6.0 are not reconfigured.
+    pub fn force_configuration(
+        &mut self,
+        now: Instant,
+        member: usize,
+        removed: &[usize],
+    ) -> Result<(), String> {
+        let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
+        let is_frozen = self.frozen.contains(member);
+        let home = self.members.get_mut(member);
+        let home = home.filter(|home| is_set && home.is_up() && !is_frozen);
+        home.ok_or("there is no such member that goes on")?
+            .force(now, removed)?;
         self.settle(now);
         Ok(())
+    }
+
+    /// Deletes the data of a member, as an operator does who removes its files: its process ends
+    /// and starts again at once. The member then copies the data of the primary, which takes 5 s
+    /// and one more for each MiB of memory. Until it has them it is
+    /// [`Syncing`](super::MemberState::Syncing): it cannot be read from, does not acknowledge
+    /// writes, neither votes nor stands for election. Its term and its vote are kept.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, MemberState};
+    /// use std::time::Duration;
+    ///
+    /// let addresses = ["a", "b", "c"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// let now = Instant::ZERO + Duration::from_secs(5);
+    /// deployment.handle_timeout(now);
+    /// deployment.resync(now, 2)?;
+    /// assert_eq!(deployment.state(2), Some(MemberState::Syncing));
+    /// deployment.handle_timeout(now + Duration::from_secs(10));
+    /// assert_eq!(deployment.state(2), Some(MemberState::Secondary));
+    /// # Ok::<_, String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing happens: there is no such member or it holds no data, there is no
+    /// primary or it is the primary itself, or the primary does not know that a majority of the
+    /// voting members has all committed writes without it.
+    pub fn resync(&mut self, now: Instant, member: usize) -> Result<(), String> {
+        let primary = self.running_primary()?;
+        let home = self.members.get(member);
+        if home.is_none_or(|home| home.has_failed() || !home.holds_data()) {
+            return Err("there is no such member with data".to_owned());
+        }
+        if !self.members[primary].can_lose(member) {
+            return Err("the set needs the data of this member".to_owned());
+        }
+        self.kill(now, member);
+        self.members[member].drop_data();
+        self.restart(now, member);
+        Ok(())
+    }
+
+    /// Returns the members that the hello replies of the primary list, in order. Without a primary
+    /// and outside of a replica set there are none.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    ///
+    /// let addresses = ["a", "b"].map(|host| Address::tcp(host, 27017)).to_vec();
+    /// let options = DeploymentOptions::replica_set("rs", addresses);
+    /// let deployment = Deployment::new(options, &Seed::new([1; 32])).expect("valid options");
+    /// assert_eq!(deployment.listed_members(), [0, 1]);
+    /// ```
+    #[must_use]
+    pub fn listed_members(&self) -> Vec<usize> {
+        let is_set = matches!(self.options.shape, Shape::ReplicaSet(_));
+        let primary = self.primary().filter(|_| is_set);
+        primary.map_or_else(Vec::new, |place| self.members[place].listed_members())
     }
 
     /// Returns the release of a member's process; `None` if the member does not exist. A member

@@ -68,7 +68,8 @@ impl Replica {
             .config
             .members
             .iter()
-            .filter(|m| m.can_lead() && m.priority > mine)
+            .enumerate()
+            .filter(|(i, m)| self.config.can_lead(*i) && m.priority > mine)
             .count();
         let spread = u64::try_from(timeout.as_nanos() * 15 / 100).unwrap_or(u64::MAX - 1);
         let jitter = Duration::from_nanos(self.random.below(spread.max(1)));
@@ -91,7 +92,8 @@ impl Replica {
     }
 
     pub(super) fn may_start_election(&self, now: Instant) -> bool {
-        self.options().can_lead() && !self.is_leader() && self.barred_until <= now
+        let can_lead = self.config.can_lead(self.me) && self.sync.is_none();
+        can_lead && !self.is_leader() && self.barred_until <= now
     }
 
     /// Starts an election, or a dry run, and requests the votes of the other voting members. A dry
@@ -111,7 +113,7 @@ impl Replica {
         };
         let last = self.log.last();
         for to in 0..self.config.members.len() {
-            if to != self.me && self.config.members[to].votes {
+            if to != self.me && self.config.votes(to) {
                 let kind = Kind::VoteRequest {
                     candidacy,
                     dry,
@@ -149,7 +151,9 @@ impl Replica {
         } else {
             candidacy == self.term && self.voted.is_none_or(|v| v == from)
         };
-        let granted = self.options().votes && newer && free;
+        // Without its data, the member cannot tell which oplogs are older.
+        let may_vote = self.config.votes(self.me) && self.sync.is_none();
+        let granted = may_vote && newer && free;
         if granted && !dry {
             self.voted = Some(from);
             self.arm_election(now);
@@ -190,7 +194,8 @@ impl Replica {
         let Role::Candidate { dry, votes, .. } = &self.role else {
             return;
         };
-        if votes.len() >= self.config.majority() {
+        let count = votes.iter().filter(|voter| self.config.votes(**voter));
+        if count.count() >= self.config.majority() {
             if *dry {
                 self.start_election(now, false, false);
             } else {
@@ -201,19 +206,19 @@ impl Replica {
 
     /// Becomes the primary of the current term, and appends an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
-        if self.config.term != self.term {
+        let is_forced = self.config.is_forced;
+        if self.config.term != self.term || is_forced {
             // A change that the former primary told to nobody is earlier.
             let config = SetConfig::clone(&self.config);
             self.config = Arc::new(SetConfig {
                 term: self.term,
+                // Other members compare the configuration with the forced one by its version.
+                version: config.version.saturating_add(i32::from(is_forced)),
+                is_forced: false,
                 ..config
             });
         }
-        let peer = Peer {
-            next: self.log.last().index + 1,
-            matched: 0,
-            seen_at: now,
-        };
+        let peer = Peer::new(now, self.log.last().index + 1);
         self.role = Role::Leader(Leader {
             peers: vec![peer; self.config.members.len()],
             heartbeat_at: now + self.config.heartbeat_interval,
@@ -275,15 +280,16 @@ impl Replica {
                 let reachable = leader
                     .peers
                     .iter()
-                    .zip(&self.config.members)
                     .enumerate()
-                    .filter(|(i, (p, m))| m.votes && (*i == self.me || now - p.seen_at < timeout))
+                    .filter(|(i, _)| self.config.votes(*i))
+                    .filter(|(i, p)| *i == self.me || now - p.seen_at < timeout)
                     .count();
                 if reachable < self.config.majority() {
                     self.resign(now, "no majority in sight");
                     return;
                 }
-                self.heartbeat();
+                self.admit_newcomer(now);
+                self.heartbeat(now);
             }
             if let Role::Leader(leader) = &mut self.role
                 && leader.idle_write_at <= now
@@ -306,13 +312,13 @@ impl Replica {
         let Some(pending) = leader.step_down else {
             return;
         };
-        let (me, members) = (self.me, &self.config.members);
-        let holds = |i: usize| i == me || (leader.peers[i].matched >= last && !members[i].arbiter);
-        let heir = (0..members.len())
-            .filter(|&i| i != me && members[i].can_lead() && holds(i))
-            .max_by_key(|&i| (members[i].priority, std::cmp::Reverse(i)));
-        let holders = (0..members.len())
-            .filter(|&i| members[i].votes && holds(i))
+        let (me, config) = (self.me, &self.config);
+        let holds = |i: usize| i == me || (leader.peers[i].matched >= last && config.holds_data(i));
+        let heir = (0..config.members.len())
+            .filter(|&i| i != me && config.can_lead(i) && holds(i))
+            .max_by_key(|&i| (config.members[i].priority, std::cmp::Reverse(i)));
+        let holders = (0..config.members.len())
+            .filter(|&i| config.votes(i) && holds(i))
             .count();
         let caught_up = heir.is_some() && holders >= self.config.majority();
         if !caught_up && now < pending.give_up_at {

@@ -63,6 +63,13 @@ pub(crate) enum Kind {
         previous: Position,
         entries: Vec<Arc<Entry>>,
     },
+    /// The reply to `Append` and `Snapshot` of a member in its initial sync.
+    Syncing {
+        /// True if the member waits for a `Snapshot`.
+        needs_copy: bool,
+    },
+    /// The configuration alone, between servers of which one does not have the other in its set.
+    Config,
     /// The primary steps down and asks the receiver to start an election at once.
     StartElection,
 }

@@ -10,6 +10,7 @@ mod election;
 mod log;
 mod message;
 mod replication;
+mod sync;
 
 pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
@@ -28,6 +29,7 @@ use onionskin_core::{
     time::{Instant, earliest},
 };
 use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
+use sync::{DataCopy, InitialSync};
 
 /// The interval at which an idle primary writes an empty entry, so that clients can estimate
 /// staleness: `idleWritePeriodMS` of the specification.
@@ -51,6 +53,10 @@ pub(crate) enum ReplicaEvent {
     /// An entry of another member does not fit the data of this member.
     Diverged(String),
     Resynced,
+    /// The configuration no longer has this member.
+    Removed,
+    /// The configuration has this member, which an earlier one did not have.
+    Added,
     /// The role, the known primary or the pending step-down changed, on which the hello reply
     /// depends.
     Changed,
@@ -83,6 +89,22 @@ struct Peer {
     next: u64,
     matched: u64,
     seen_at: Instant,
+    /// True if the member is in its initial sync.
+    is_syncing: bool,
+    /// The configuration of its last message, since this member became primary.
+    config: Option<config::Order>,
+}
+
+impl Peer {
+    const fn new(now: Instant, next: u64) -> Self {
+        Self {
+            next,
+            matched: 0,
+            seen_at: now,
+            is_syncing: false,
+            config: None,
+        }
+    }
 }
 
 /// A step-down that waits for other members to catch up. The primary accepts no writes while it
@@ -111,6 +133,8 @@ pub(crate) struct Replica {
     leader_seen_at: Option<Instant>,
     election_at: Option<Instant>,
     barred_until: Instant,
+    /// The initial sync of this member, if it has no data yet.
+    sync: Option<InitialSync>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
     /// The latest cluster time that this member has learned from others. New entries are later.
@@ -136,12 +160,15 @@ impl Replica {
             leader_seen_at: None,
             election_at: None,
             barred_until: Instant::ZERO,
+            sync: None,
             is_producing: true,
             clock: log::NO_TIME,
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
-        if let Some(first) = replica.config.initial_primary {
+        if let Some(first) = replica.config.initial_primary
+            && replica.config.has(me)
+        {
             replica.term = 1;
             replica.voted = Some(first);
             replica.leader = Some(first);
@@ -157,7 +184,7 @@ impl Replica {
 
     /// Restarts after a crash. The member becomes a follower that knows no primary. The term, the
     /// vote, the oplog, the records of retryable writes, the majority commit point and the data are
-    /// kept.
+    /// kept. An initial sync begins anew.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
@@ -165,6 +192,7 @@ impl Replica {
         self.barred_until = Instant::ZERO;
         self.sent.clear();
         self.events.clear();
+        self.restart_sync();
         self.arm_election(now);
         // The only member of a set needs no other votes and becomes the primary at once.
         if self.config.members.len() == 1 && self.may_start_election(now) {
@@ -176,12 +204,15 @@ impl Replica {
         if self.election_at.is_some_and(|at| at <= now) {
             self.on_election_timeout(now);
         }
+        self.on_sync_timeout(now);
         self.on_leader_timeout(now);
     }
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
         let Message { term, config, kind } = message;
-        self.take_over(now, config);
+        if !self.accept_config(now, from, config, &kind) {
+            return;
+        }
         match kind {
             Kind::VoteRequest {
                 candidacy,
@@ -210,7 +241,7 @@ impl Replica {
                 }
             }
             Kind::Snapshot { last, time, data } => {
-                self.on_snapshot(now, from, term, (last, time), *data)
+                self.on_snapshot(now, from, term, DataCopy { last, time, data })
             }
             Kind::Copy { previous, entries } => self.on_copy(now, term, previous, entries),
             Kind::StartElection => {
@@ -218,12 +249,19 @@ impl Replica {
                     self.start_election(now, false, true);
                 }
             }
+            Kind::Syncing { needs_copy } => {
+                self.note_term(now, term);
+                if term == self.term {
+                    self.on_syncing(now, from, needs_copy);
+                }
+            }
+            Kind::Config => {}
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let Role::Leader(leader) = &self.role else {
-            return self.election_at;
+            return earliest(self.election_at, self.sync_ends_at());
         };
         if self.config.members.len() == 1 {
             return leader.step_down.map(|a| a.give_up_at);
@@ -421,7 +459,7 @@ impl Replica {
             .peers
             .iter()
             .enumerate()
-            .filter(|&(i, p)| i != self.me && p.matched >= index && !self.config.members[i].arbiter)
+            .filter(|&(i, p)| i != self.me && p.matched >= index && self.config.holds_data(i))
             .count();
         others + usize::from(self.log.last().index >= index)
     }

@@ -1,12 +1,9 @@
 //! Replication of the primary's oplog to the other members.
 
 use super::{
-    Position, Replica, ReplicaEvent, Role,
-    log::{Entry, Log, Records},
-    message::Kind,
+    Peer, Position, Replica, ReplicaEvent, Role, log::Entry, message::Kind, sync::DataCopy,
 };
-use crate::store::{Store, Unapplied};
-use bson::Timestamp;
+use crate::store::Unapplied;
 use onionskin_core::time::Instant;
 use std::sync::Arc;
 
@@ -14,32 +11,40 @@ use std::sync::Arc;
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 
 impl Replica {
-    /// Sends an `Append` or `Snapshot` message to each other member.
-    pub(super) fn heartbeat(&mut self) {
+    /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
+    /// that were removed.
+    pub(super) fn heartbeat(&mut self, now: Instant) {
         for to in 0..self.config.members.len() {
-            if to != self.me {
-                self.send_append(to);
+            if to != self.me && self.config.has(to) {
+                self.send_append(now, to);
             }
         }
+        self.tell_removed();
     }
 
     /// Sends an `Append` or `Snapshot` message to each other data-bearing member.
-    pub(super) fn replicate(&mut self, _now: Instant) {
+    pub(super) fn replicate(&mut self, now: Instant) {
         for to in 0..self.config.members.len() {
-            if to != self.me && !self.config.members[to].arbiter {
-                self.send_append(to);
+            if to != self.me && self.config.holds_data(to) {
+                self.send_append(now, to);
             }
         }
     }
 
-    fn send_append(&mut self, to: usize) {
-        let last = self.log.last();
+    pub(super) fn peer(&mut self, member: usize) -> Option<&mut Peer> {
+        match &mut self.role {
+            Role::Leader(leader) => leader.peers.get_mut(member),
+            Role::Follower | Role::Candidate { .. } => None,
+        }
+    }
+
+    fn send_append(&mut self, now: Instant, to: usize) {
         let commit = self.commit;
-        let Role::Leader(leader) = &mut self.role else {
+        let Some(peer) = self.peer(to) else {
             return;
         };
-        let peer = &mut leader.peers[to];
-        if self.config.members[to].arbiter {
+        let (index, is_syncing) = (peer.next - 1, peer.is_syncing);
+        if is_syncing || self.config.members[to].arbiter {
             let kind = Kind::Append {
                 previous: Position::default(),
                 entries: Vec::new(),
@@ -47,30 +52,45 @@ impl Replica {
             };
             return self.send(to, kind);
         }
-        let index = peer.next - 1;
-        let Some(term) = self.log.term_at(index) else {
+        let term = self.log.term_at(index);
+        let end = term.map_or(commit, |_| self.last_due(now, to, index));
+        if let Some(peer) = self.peer(to) {
+            peer.next = end + 1;
+        }
+        let entries = (index + 1..=end).filter_map(|i| self.log.get(i).cloned());
+        let kind = match term {
+            Some(term) => Kind::Append {
+                previous: Position { term, index },
+                entries: entries.collect(),
+                commit,
+            },
             // The log no longer has the entries that the member needs next, so the member needs a
             // copy of all data.
-            peer.next = commit + 1;
-            let kind = self.snapshot();
-            return self.send(to, kind);
-        };
-        let end = last.index.min(index + MAX_ENTRIES_PER_MESSAGE);
-        let entries = (peer.next..=end)
-            .filter_map(|i| self.log.get(i).cloned())
-            .collect();
-        peer.next = end + 1;
-        let kind = Kind::Append {
-            previous: Position { term, index },
-            entries,
-            commit,
+            None => self.snapshot(),
         };
         self.send(to, kind);
     }
 
+    /// Returns the index of the last entry that a message can send after the one at `index`. A
+    /// delayed member gets each entry when its delay is over, but at once if it has none.
+    fn last_due(&self, now: Instant, to: usize, index: u64) -> u64 {
+        let end = self.log.last().index.min(index + MAX_ENTRIES_PER_MESSAGE);
+        let delay = self.config.members[to].delay;
+        if delay.is_zero() || index == 0 {
+            return end;
+        }
+        let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let now = self.config.wall_millis(now);
+        let is_due = |i: &u64| {
+            let entry = self.log.get(*i);
+            entry.is_none_or(|entry| entry.wall_millis.saturating_add(delay) <= now)
+        };
+        (index + 1..=end).take_while(is_due).last().unwrap_or(index)
+    }
+
     /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled
     /// back, so the snapshot leaves them out.
-    fn snapshot(&self) -> Kind {
+    pub(super) fn snapshot(&self) -> Kind {
         let store = self
             .store_at(self.commit, None)
             .unwrap_or_else(|| self.store.clone());
@@ -122,9 +142,19 @@ impl Replica {
         if self.options().arbiter {
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
+        if self.answer_syncing(from) {
+            return;
+        }
         if !self.is_producing {
             // The member is alive, and has no further entries.
             return self.send(from, Kind::Appended { result: Ok(0) });
+        }
+        let contradicts = |entry: &Arc<Entry>| self.contradicts(entry.position);
+        if self.contradicts(previous) || entries.iter().any(contradicts) {
+            self.drop_data();
+            self.events.push_back(ReplicaEvent::Changed);
+            self.answer_syncing(from);
+            return;
         }
         let known = previous.index < self.log.base().index
             || self.log.term_at(previous.index) == Some(previous.term);
@@ -148,6 +178,15 @@ impl Replica {
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
         self.send(from, Kind::Appended { result: Ok(end) });
+    }
+
+    /// True if an entry of the primary differs from one that this member knows to be committed.
+    /// That is possible only after a forced configuration. The member then needs an initial sync.
+    fn contradicts(&self, position: Position) -> bool {
+        let differs = |own: u64| own != position.term;
+        self.config.was_forced
+            && position.index <= self.commit
+            && self.log.term_at(position.index).is_some_and(differs)
     }
 
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
@@ -194,8 +233,9 @@ impl Replica {
         }
         let last = entries.last().map(|entry| entry.position);
         let is_known = self.log.term_at(previous.index) == Some(previous.term);
-        if self.leader.is_some() || !self.is_producing || !is_known || last <= Some(self.log.last())
-        {
+        let is_later = last > Some(self.log.last());
+        let may_copy = self.leader.is_none() && self.is_producing && self.sync.is_none();
+        if !may_copy || !is_known || !is_later {
             return;
         }
         for entry in entries {
@@ -253,6 +293,7 @@ impl Replica {
         };
         let peer = &mut leader.peers[from];
         peer.seen_at = now;
+        peer.is_syncing = false;
         match result {
             Ok(matched) => {
                 peer.matched = peer.matched.max(matched.min(last));
@@ -260,10 +301,10 @@ impl Replica {
             }
             Err(hint) => peer.next = hint.min(last).max(peer.matched) + 1,
         }
-        let behind = peer.next <= last && !self.config.members[from].arbiter;
+        let next = peer.next;
         self.advance_commit();
-        if behind {
-            self.send_append(from);
+        if self.config.holds_data(from) && self.last_due(now, from, next - 1) >= next {
+            self.send_append(now, from);
         }
         self.check_step_down(now);
     }
@@ -276,7 +317,7 @@ impl Replica {
             return;
         };
         let mut progress: Vec<u64> = (0..self.config.members.len())
-            .filter(|&i| self.config.members[i].votes && !self.config.members[i].arbiter)
+            .filter(|&i| self.config.votes(i) && self.config.holds_data(i))
             .map(|i| {
                 if i == self.me {
                     last
@@ -286,7 +327,8 @@ impl Replica {
             })
             .collect();
         progress.sort_unstable_by(|a, b| b.cmp(a));
-        let point = progress.get(self.config.majority() - 1).copied();
+        let least = self.config.write_majority();
+        let point = progress.get(least.saturating_sub(1)).copied();
         if let Some(point) = point.filter(|&p| p > self.commit)
             && self.log.term_at(point) == Some(self.term)
         {
@@ -295,7 +337,7 @@ impl Replica {
         let keep = self.config.oplog;
         if self.log.exceeds(keep) {
             let slowest = (0..self.config.members.len())
-                .filter(|&i| i != self.me && !self.config.members[i].arbiter)
+                .filter(|&i| i != self.me && self.config.holds_data(i))
                 .map(|i| &leader.peers[i])
                 .filter(|p| p.matched > 0)
                 .map(|p| p.matched)
@@ -308,30 +350,22 @@ impl Replica {
         self.events.push_back(ReplicaEvent::Progress);
     }
 
-    pub(super) fn on_snapshot(
-        &mut self,
-        now: Instant,
-        from: usize,
-        term: u64,
-        (last, time): (Position, Timestamp),
-        (store, records): (Store, Records),
-    ) {
+    pub(super) fn on_snapshot(&mut self, now: Instant, from: usize, term: u64, copy: DataCopy) {
         if !self.follow(now, from, term) {
+            return;
+        }
+        if self.sync.is_some() {
+            self.begin_copy(now, copy);
+            self.answer_syncing(from);
             return;
         }
         if !self.is_producing {
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
+        let last = copy.last;
         let known = self.log.term_at(last.index) == Some(last.term);
-        if !known && last.index > self.commit {
-            let own = self.store.release();
-            self.store = store;
-            self.store.set_release(own);
-            self.records = records;
-            self.log = Log::starting_after(last, time);
-            self.commit = last.index;
-            self.events.push_back(ReplicaEvent::Resynced);
-            self.events.push_back(ReplicaEvent::Progress);
+        if self.contradicts(last) || (!known && last.index > self.commit) {
+            self.install_copy(copy);
         }
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });

@@ -8,13 +8,16 @@ use super::{
 };
 use crate::deployment::MemberOptions;
 use onionskin_core::{random::Seed, time::Instant};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 fn config() -> Arc<SetConfig> {
     Arc::new(SetConfig {
         term: 0,
         version: 1,
+        is_forced: false,
+        was_forced: false,
         members: vec![MemberOptions::default(); 3],
+        newcomers: BTreeSet::new(),
         election_timeout: Duration::from_secs(10),
         heartbeat_interval: Duration::from_secs(2),
         initial_primary: None,
@@ -242,4 +245,65 @@ fn a_candidate_gives_up_if_its_configuration_does_not_let_it_lead() {
     };
     replica.handle_message(Instant::ZERO, 1, vote);
     assert!(!replica.is_leader());
+}
+
+/// Two configurations with other voters can have separate majorities.
+#[test]
+fn a_candidate_whose_configuration_has_earlier_voters_gets_no_vote() {
+    let mut replica = member();
+    let mut members = vec![MemberOptions::default(); 3];
+    members[2].absent = true;
+    let present = SetConfig::clone(&config());
+    let new = Arc::new(SetConfig {
+        members,
+        version: 2,
+        ..present
+    });
+    replica.take_over(Instant::ZERO, Arc::clone(&new));
+    let mut request = request(1, Position::default());
+    replica.handle_message(Instant::ZERO, 1, request.clone());
+    let sent: Vec<(usize, Message)> = std::mem::take(&mut replica.sent).into();
+    let [(1, answer)] = sent.as_slice() else {
+        panic!("not only the configuration: {sent:?}");
+    };
+    assert!(matches!(answer.kind, Kind::Config), "{answer:?}");
+    assert_eq!(answer.config.version, 2);
+    request.config = new;
+    replica.handle_message(Instant::ZERO, 1, request);
+    assert_eq!(granted(&mut replica), Some(true));
+}
+
+#[test]
+fn a_member_without_its_data_gives_no_vote() {
+    let mut replica = member();
+    append(&mut replica, 1, 1);
+    replica.drop_data();
+    let last = Position { term: 1, index: 1 };
+    replica.handle_message(Instant::ZERO, 2, request(2, last));
+    assert_eq!(granted(&mut replica), Some(false));
+}
+
+/// A forced configuration has no term, so that a later term does not count.
+#[test]
+fn a_forced_configuration_is_compared_by_its_version() {
+    let mut replica = member();
+    let present = SetConfig::clone(&config());
+    let of = |term, version, is_forced| {
+        Arc::new(SetConfig {
+            term,
+            version,
+            is_forced,
+            ..present.clone()
+        })
+    };
+    for (term, version, is_forced, expected) in [
+        (5, 2, false, 2),
+        (1, 9, true, 9),
+        (7, 8, false, 9),
+        (7, 10, false, 10),
+        (8, 3, false, 3),
+    ] {
+        replica.take_over(Instant::ZERO, of(term, version, is_forced));
+        assert_eq!(replica.config().version, expected, "{term}, {version}");
+    }
 }

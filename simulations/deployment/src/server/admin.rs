@@ -155,14 +155,20 @@ impl Member {
         };
         let leader = self.replica.leader();
         let config = self.replica.config();
+        if !config.has(self.index) {
+            let text = "Our replica set config is invalid or we are not a member of it";
+            return Err(fault(93, text));
+        }
         let members: Vec<Bson> = config
             .members
             .iter()
             .enumerate()
+            .filter(|(_, member)| !member.absent)
             .map(|(index, member)| {
                 let (state, text) = match (member.arbiter, leader == Some(index)) {
                     (true, _) => (7, "ARBITER"),
                     (_, true) => (1, "PRIMARY"),
+                    _ if self.replica.is_syncing(index) => (5, "STARTUP2"),
                     (_, false) => (2, "SECONDARY"),
                 };
                 let id = i32::try_from(index).unwrap_or(i32::MAX);
@@ -179,6 +185,7 @@ impl Member {
         let mine = match (config.members[self.index].arbiter, self.replica.is_leader()) {
             (true, _) => 7,
             (_, true) => 1,
+            _ if self.replica.is_syncing(self.index) => 5,
             (_, false) => 2,
         };
         let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
@@ -196,25 +203,8 @@ impl Member {
         };
         let config = self.replica.config();
         let term = i64::try_from(config.term).unwrap_or(i64::MAX);
-        let members: Vec<Bson> = config
-            .members
-            .iter()
-            .enumerate()
-            .map(|(index, member)| {
-                let tags = member.tags.iter();
-                let tags: Document = tags
-                    .map(|(k, v)| (k.clone(), Bson::from(v.as_str())))
-                    .collect();
-                let entry = doc! {
-                    "_id": i32::try_from(index).unwrap_or(i32::MAX),
-                    "host": self.options.addresses[index].to_string(),
-                    "arbiterOnly": member.arbiter, "buildIndexes": true, "hidden": member.hidden,
-                    "priority": f64::from(member.priority), "tags": tags,
-                    "secondaryDelaySecs": 0_i64, "votes": i32::from(member.votes),
-                };
-                entry.into()
-            })
-            .collect();
+        let members = (0..config.members.len()).filter(|index| config.has(*index));
+        let members: Vec<Bson> = members.map(|index| self.in_config(index).into()).collect();
         let millis = |d: std::time::Duration| i32::try_from(d.as_millis()).unwrap_or(i32::MAX);
         Ok(doc! { "config": {
             "_id": set.name.as_str(), "version": config.version, "term": term, "members": members,
@@ -224,6 +214,22 @@ impl Member {
                 "electionTimeoutMillis": millis(set.election_timeout),
             },
         } })
+    }
+
+    /// Returns a member as it is, or would be, in the configuration.
+    pub(super) fn in_config(&self, index: usize) -> Document {
+        let member = &self.replica.config().members[index];
+        let tags = member.tags.iter();
+        let tags: Document = tags
+            .map(|(k, v)| (k.clone(), Bson::from(v.as_str())))
+            .collect();
+        doc! {
+            "_id": i32::try_from(index).unwrap_or(i32::MAX),
+            "host": self.options.addresses[index].to_string(),
+            "arbiterOnly": member.arbiter, "buildIndexes": true, "hidden": member.hidden,
+            "priority": f64::from(member.priority), "tags": tags,
+            self.name_of_delay(): member.delay_secs(), "votes": i32::from(member.votes),
+        }
     }
 
     pub(super) fn date(&self, now: Instant) -> DateTime {

@@ -10,7 +10,7 @@ use super::{
     reply::Reply,
     wait::{complain, complains, concern_error},
 };
-use crate::deployment::{ConnId, Shape};
+use crate::deployment::ConnId;
 use bson::Bson;
 use onionskin_core::time::Instant;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Member {
     /// has an arbiter. Servers since 5.0 have a default that is similar but also depends on the
     /// number of voting members.
     pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
-        let Shape::ReplicaSet(set) = &self.options.shape else {
+        if !self.is_set() {
             return match w(request) {
                 Some(Bson::String(word)) if word != "majority" => Err(bad_value(format!(
                     "cannot use non-majority 'w' mode {word} when a host is not a member of a \
@@ -35,9 +35,11 @@ impl Member {
                     )),
                 },
             };
-        };
+        }
+        let members = &self.replica.config().members;
+        let has_arbiter = members.iter().any(|m| m.arbiter && !m.absent);
         match w(request) {
-            None if set.members.iter().any(|m| m.arbiter) => Ok(Need::Members(1)),
+            None if has_arbiter => Ok(Need::Members(1)),
             None => Ok(Need::Majority),
             Some(Bson::String(word)) if word == "majority" => Ok(Need::Majority),
             Some(Bson::String(word)) => Ok(self.unknown_mode(word)),
@@ -60,10 +62,8 @@ impl Member {
     ) {
         let need = self.write_concern(&request).unwrap_or(Need::Members(1));
         let index = self.replica.last().index;
-        let holders = match &self.options.shape {
-            Shape::ReplicaSet(set) => set.members.iter().filter(|m| !m.arbiter).count(),
-            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => 1,
-        };
+        let members = self.replica.config().members.iter();
+        let holders = members.filter(|member| member.holds_data()).count();
         match need {
             _ if complains(&answer) => {}
             Need::Members(usize::MAX) => {

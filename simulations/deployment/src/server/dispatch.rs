@@ -374,10 +374,10 @@ impl Member {
 
     /// Returns an error if this member must not execute this read.
     fn check_readable(&self, request: &Request) -> Result<(), Fault> {
-        let Some(member) = self.set_member() else {
+        if self.set_member().is_none() {
             return Ok(());
-        };
-        if member.arbiter {
+        }
+        if !self.holds_data() {
             return Err(fault(13436, "node is not in primary or recovering state"));
         }
         let preference = request.command.get_document("$readPreference");

@@ -46,9 +46,8 @@ impl Member {
     /// True if this member executes a pipeline that writes like a read, and has the primary write
     /// the result.
     pub(super) fn forwards(&self, request: &Request) -> bool {
-        let holds_data = self.set_member().is_some_and(|member| !member.arbiter);
         let is_new = self.program.version.release >= [5, 0, 0];
-        holds_data && is_new && request.name == "aggregate" && !self.replica.is_leader()
+        self.holds_data() && is_new && request.name == "aggregate" && !self.replica.is_leader()
     }
 
     /// True if a command has a result that the primary must write. An invalid command and one that

@@ -178,10 +178,17 @@ impl Member {
         let address = |i: usize| self.options.addresses[i].to_string();
         let visible = |wanted: fn(&crate::deployment::MemberOptions) -> bool| -> Vec<String> {
             let members = config.members.iter().enumerate();
-            let chosen = members.filter(|(_, m)| !m.hidden && wanted(m));
+            let chosen = members.filter(|(_, m)| !m.absent && !m.hidden && wanted(m));
             chosen.map(|(i, _)| address(i)).collect()
         };
         let me = &config.members[self.index];
+        if me.absent {
+            reply.extend(doc! {
+                primary: false, "secondary": false, "isreplicaset": true,
+                "info": "Does not have a valid replica set config",
+            });
+            return;
+        }
         reply.insert("hosts", visible(|m| !m.arbiter && m.priority > 0));
         let passives = visible(|m| !m.arbiter && m.priority == 0);
         if !passives.is_empty() {
@@ -194,7 +201,7 @@ impl Member {
         reply.insert("setName", set.name.as_str());
         reply.insert("setVersion", config.version);
         reply.insert(primary, leads);
-        reply.insert("secondary", !leads && !me.arbiter);
+        reply.insert("secondary", !leads && self.holds_data());
         if let Some(leader) = self.replica.leader() {
             reply.insert("primary", address(leader));
         }
@@ -205,6 +212,9 @@ impl Member {
         }
         if me.hidden {
             reply.insert("hidden", true);
+        }
+        if !me.delay.is_zero() {
+            reply.insert(self.name_of_delay(), me.delay_secs());
         }
         if !me.tags.is_empty() {
             let tags = me.tags.iter();

@@ -24,6 +24,7 @@ mod ids;
 mod insert;
 mod job;
 mod life;
+mod membership;
 mod operations;
 mod overload;
 mod parts;
@@ -60,7 +61,7 @@ pub(crate) use transaction::CommitMessage;
 use crate::{
     deployment::{
         AuthCounts, AuthFault, AuthMechanism, CompressionCounts, ConnId, DeploymentOptions,
-        MemberEvent, MemberOptions, MemberState, Shape,
+        MemberEvent,
     },
     replica::{Message, Replica, ReplicaEvent},
     store::Store,
@@ -379,24 +380,6 @@ impl Member {
         self.shard.unwrap_or(0) == shard
     }
 
-    /// True if this member holds data of its set.
-    pub(crate) fn holds_data(&self) -> bool {
-        self.set_member().is_some_and(|member| !member.arbiter)
-    }
-
-    pub(crate) fn state(&self) -> MemberState {
-        if !self.up {
-            return MemberState::Down;
-        }
-        match self.set_member() {
-            None if self.is_router() => MemberState::Router,
-            None => MemberState::Standalone,
-            Some(member) if member.arbiter => MemberState::Arbiter,
-            Some(_) if self.replica.is_leader() => MemberState::Primary,
-            Some(_) => MemberState::Secondary,
-        }
-    }
-
     pub(crate) const fn auth_counts(&self) -> AuthCounts {
         self.auth_counts
     }
@@ -422,18 +405,6 @@ impl Member {
 
     pub(crate) fn oplog_size(&self) -> (usize, usize) {
         self.replica.oplog_size()
-    }
-
-    fn is_set(&self) -> bool {
-        matches!(self.options.shape, Shape::ReplicaSet(_))
-    }
-
-    /// Returns this member's options in its replica set, or `None` if it is not part of one.
-    fn set_member(&self) -> Option<&MemberOptions> {
-        match &self.options.shape {
-            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
-            Shape::ReplicaSet(_) => self.replica.config().members.get(self.index),
-        }
     }
 
     fn wall_time(&self, now: Instant) -> WallTime {
@@ -486,6 +457,11 @@ impl Member {
                 self.has_failed = true;
                 MemberEvent::Failed { member, reason }
             }
+            ReplicaEvent::Removed => {
+                self.disconnect();
+                MemberEvent::Removed { member }
+            }
+            ReplicaEvent::Added => MemberEvent::Added { member },
             ReplicaEvent::Resynced => {
                 self.transactions.forget_ended();
                 MemberEvent::Resynced { member }

@@ -1,23 +1,29 @@
 //! Changes of the configuration of a replica set, as by `replSetReconfig`.
 //!
-//! The members keep their addresses, their votes and their data, so that each configuration has the
-//! same majorities.
+//! The members keep their places, addresses and numbers, also while they are not in the set.
 
 use super::{
     Member,
     connection::Request,
-    document::integer_field,
+    document::{integer_field, truth},
     fault::{Fault, fault},
 };
-use crate::deployment::MemberOptions;
+use crate::deployment::{MAX_VOTING_MEMBERS, MemberOptions, MemberState};
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
+use std::time::Duration;
 
 /// The code of `NewReplicaSetConfigurationIncompatible`.
 const INCOMPATIBLE: i32 = 103;
 
 /// The code of `InvalidReplicaSetConfig`.
 const INVALID: i32 = 93;
+
+/// The code of `CurrentConfigNotCommittedYet`.
+const NOT_COMMITTED: i32 = 308;
+
+/// The code and the text of an error.
+type Refusal = (i32, String);
 
 /// The fields of a configuration that are the same all the time.
 const FIXED: [&str; 4] = [
@@ -28,22 +34,54 @@ const FIXED: [&str; 4] = [
 ];
 
 /// The fields of a member that are the same all the time.
-const FIXED_OF_MEMBER: [&str; 4] = ["_id", "host", "buildIndexes", "secondaryDelaySecs"];
+const FIXED_OF_MEMBER: [&str; 3] = ["_id", "host", "buildIndexes"];
+
+/// The fields of a member that can change.
+const FREE_OF_MEMBER: [&str; 6] = [
+    "priority",
+    "votes",
+    "hidden",
+    "arbiterOnly",
+    "secondaryDelaySecs",
+    "tags",
+];
 
 impl Member {
-    /// Gives a member of the set other options. Only the primary does that.
+    /// Changes the options of a member of the set. Only the primary does that.
     pub(crate) fn reconfigure(
         &mut self,
         now: Instant,
         member: usize,
-        options: MemberOptions,
+        change: impl FnOnce(&mut MemberOptions),
     ) -> Result<(), String> {
         let config = self.replica.config();
         let (mut members, version) = (config.members.clone(), config.version);
-        let old = members.get_mut(member).ok_or("there is no such member")?;
-        *old = options;
+        change(members.get_mut(member).ok_or("there is no such member")?);
         let installed = self.install(now, members, version.saturating_add(1));
         installed.map_err(|(_, text)| text)
+    }
+
+    /// Installs a configuration without some members by force. Any member can do that.
+    pub(crate) fn force(&mut self, now: Instant, removed: &[usize]) -> Result<(), String> {
+        let config = self.replica.config();
+        let (mut members, version) = (config.members.clone(), config.version);
+        for place in removed {
+            let member = members.get_mut(*place).ok_or("there is no such member")?;
+            member.absent = true;
+        }
+        let installed = self.install_by_force(now, members, version);
+        installed.map_err(|(_, text)| text)
+    }
+
+    fn install_by_force(
+        &mut self,
+        now: Instant,
+        members: Vec<MemberOptions>,
+        version: i32,
+    ) -> Result<(), Refusal> {
+        self.check_members(&members, true)?;
+        self.replica.force(now, members, version);
+        Ok(())
     }
 
     /// Installs a configuration. Fails with the code and the text of an error.
@@ -52,35 +90,81 @@ impl Member {
         now: Instant,
         members: Vec<MemberOptions>,
         version: i32,
-    ) -> Result<(), (i32, String)> {
-        let config = self.replica.config();
-        let not_here = |text: &str| Err((238, format!("this simulated server {text}")));
-        if self.options.oldest_version().release < [6, 0, 0] {
-            return not_here("reconfigures only servers from release 6.0 on");
-        }
-        if config.members.len() != members.len() {
-            return not_here("neither adds nor removes members");
-        }
-        let mut pairs = config.members.iter().zip(&members);
-        let is_same = |(old, new): (&MemberOptions, &MemberOptions)| {
-            (old.votes, old.arbiter) == (new.votes, new.arbiter)
-        };
-        if !pairs.all(is_same) {
-            return not_here("changes neither voters nor arbiters");
-        }
-        if let Some(fault) = members.iter().find_map(MemberOptions::fault) {
-            return Err((INVALID, fault.to_owned()));
-        }
-        if !members[self.index].can_lead() {
-            let (me, host) = (self.index, &self.options.addresses[self.index]);
-            let text = format!(
-                "This node, {host}, with _id MemberId({me}) is not electable under the new \
-                 configuration"
-            );
-            return Err((INCOMPATIBLE, text));
+    ) -> Result<(), Refusal> {
+        self.check_members(&members, false)?;
+        let old = &self.replica.config().members;
+        let has_vote = |options: &MemberOptions| options.has_vote();
+        let votes = old.iter().map(has_vote).zip(members.iter().map(has_vote));
+        match votes.filter(|(old, new)| old != new).count() {
+            0 => {}
+            1 if self.replica.may_change_voters() => {}
+            1 => {
+                let text = "New config is rejected :: caused by :: the current configuration is \
+                            not yet that of a majority";
+                return Err((NOT_COMMITTED, text.to_owned()));
+            }
+            _ => {
+                let text = "Non force replica set reconfig can only add or remove at most 1 voting \
+                            member.";
+                return Err((INCOMPATIBLE, text.to_owned()));
+            }
         }
         self.replica.reconfigure(now, members, version);
         Ok(())
+    }
+
+    /// Checks the options of all members of a new configuration. This member must be in it, and it
+    /// must be able to lead unless the configuration is forced.
+    fn check_members(&self, members: &[MemberOptions], is_forced: bool) -> Result<(), Refusal> {
+        if self.options.oldest_version().release < [6, 0, 0] {
+            let text = "this simulated server reconfigures only servers from release 6.0 on";
+            return Err((238, text.to_owned()));
+        }
+        let present = members.iter().filter(|member| !member.absent);
+        if let Some(fault) = present.clone().find_map(MemberOptions::fault) {
+            return Err((INVALID, fault.to_owned()));
+        }
+        let host = |place: usize| &self.options.addresses[place];
+        let mut pairs = self.replica.config().members.iter().zip(members);
+        let turns = |(old, new): (&MemberOptions, &MemberOptions)| {
+            !old.absent && !new.absent && old.arbiter != new.arbiter
+        };
+        if let Some(place) = pairs.position(turns) {
+            let text = format!(
+                "New and old configurations differ in the setting of the arbiterOnly field for \
+                 member {}; to make this change, remove then re-add the member",
+                host(place)
+            );
+            return Err((INCOMPATIBLE, text));
+        }
+        let voters = present.filter(|member| member.votes).count();
+        if voters > MAX_VOTING_MEMBERS {
+            let text = format!(
+                "Replica set configuration contains {voters} voting members, but must be at least \
+                 1 and no more than {MAX_VOTING_MEMBERS}"
+            );
+            return Err((INCOMPATIBLE, text));
+        }
+        if !members.iter().any(MemberOptions::can_lead) {
+            let text = "Replica set configuration must contain at least one non-arbiter member \
+                        with priority > 0";
+            return Err((INCOMPATIBLE, text.to_owned()));
+        }
+        let me = &members[self.index];
+        if me.can_lead() || (is_forced && !me.absent) {
+            return Ok(());
+        }
+        let text = match me.absent {
+            true => "No host described in new configuration maps to this node".to_owned(),
+            false => {
+                let (me, host) = (self.index, host(self.index));
+                format!(
+                    "This node, {host}, with _id MemberId({me}) is not electable under the new \
+                     configuration"
+                )
+            }
+        };
+        Err((INCOMPATIBLE, text))
     }
 
     /// Handles `replSetReconfig`.
@@ -92,9 +176,19 @@ impl Member {
         if !self.is_set() {
             return Err(fault(76, "not running with --replSet"));
         }
-        if !self.replica.is_writable() {
-            let text = "New config is rejected :: caused by :: replSetReconfig should only be run \
-                        on a writable PRIMARY. Current state SECONDARY;";
+        let is_forced = truth(request.command.get("force"));
+        if !is_forced && !self.replica.is_writable() {
+            let state = match self.state() {
+                MemberState::Removed => "REMOVED",
+                MemberState::Arbiter => "ARBITER",
+                MemberState::Primary => "PRIMARY",
+                MemberState::Syncing => "STARTUP2",
+                _ => "SECONDARY",
+            };
+            let text = format!(
+                "New config is rejected :: caused by :: replSetReconfig should only be run on a \
+                 writable PRIMARY. Current state {state};"
+            );
             return Err(fault(10107, text));
         }
         let new = request.command.get_document("replSetReconfig");
@@ -103,7 +197,8 @@ impl Member {
         let old = old.get_document("config").cloned().unwrap_or_default();
         let version = integer_field(new, "version").and_then(|n| i32::try_from(n).ok());
         let known = self.replica.config().version;
-        let Some(version) = version.filter(|version| *version > known) else {
+        let is_right = |version: &i32| is_forced || *version > known;
+        let Some(version) = version.filter(is_right) else {
             let of = |config: &Document| config.get("version").cloned().unwrap_or(Bson::Null);
             let text = format!(
                 "New replica set configuration version and term must be greater than old, but \
@@ -114,32 +209,37 @@ impl Member {
             return Err(fault(INCOMPATIBLE, text));
         };
         check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
-        let members = named_members(new, &old)?;
-        let installed = self.install(now, members, version);
+        let members = self.named_members(new)?;
+        let installed = match is_forced {
+            true => self.install_by_force(now, members, version),
+            false => self.install(now, members, version),
+        };
         installed.map_err(|(code, text)| fault(code, text))?;
         Ok(Document::new())
     }
-}
 
-/// Returns the options of the members of a configuration, which must be those of the present one,
-/// in their order.
-fn named_members(new: &Document, old: &Document) -> Result<Vec<MemberOptions>, Fault> {
-    let members = |config: &Document| -> Vec<Document> {
-        let members = config.get_array("members").map(Vec::as_slice);
-        let members = members.unwrap_or_default().iter();
-        members.filter_map(|m| m.as_document().cloned()).collect()
-    };
-    let (new, old) = (members(new), members(old));
-    let named = new.iter().enumerate().map(|(place, member)| {
-        let Some(known) = old.get(place) else {
-            let text = "this simulated server neither adds nor removes members";
-            return Err(fault(238, text));
-        };
-        let free = ["priority", "votes", "hidden", "arbiterOnly", "tags"];
-        check_fixed(member, known, &FIXED_OF_MEMBER, &free)?;
-        options(member)
-    });
-    named.collect()
+    /// Reads the members of a configuration. Those that it does not name are absent.
+    fn named_members(&self, new: &Document) -> Result<Vec<MemberOptions>, Fault> {
+        let mut members = self.replica.config().members.clone();
+        members.iter_mut().for_each(|member| member.absent = true);
+        let named = new.get_array("members").into_iter().flatten();
+        for member in named.filter_map(Bson::as_document) {
+            let host = member.get_str("host").unwrap_or_default();
+            let mut addresses = self.options.addresses.iter();
+            let Some(place) = addresses.position(|address| address.to_string() == host) else {
+                let text = format!("this simulated server does not reach a member at '{host}'");
+                return Err(fault(238, text));
+            };
+            if !members[place].absent {
+                let text = format!("Found two member configurations with same host field {host}");
+                return Err(fault(INCOMPATIBLE, text));
+            }
+            let known = self.in_config(place);
+            check_fixed(member, &known, &FIXED_OF_MEMBER, &FREE_OF_MEMBER)?;
+            members[place] = options(member)?;
+        }
+        Ok(members)
+    }
 }
 
 /// Fails for a field that is neither one of those that can change, nor has its present value.
@@ -159,11 +259,7 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
     let wrong = |field: &str| fault(INVALID, format!("{field} field value is out of range"));
     let number = |field: &str, default: u32, most: u32| match member.get(field) {
         None => Ok(default),
-        Some(Bson::Double(n)) if *n >= 0.0 && *n <= most.into() && n.fract() == 0.0 => Ok((0
-            ..=most)
-            .find(|whole| f64::from(*whole) >= *n)
-            .unwrap_or(most)),
-        Some(Bson::Double(_)) => Err(wrong(field)),
+        Some(Bson::Double(n)) if n.fract() != 0.0 => Err(wrong(field)),
         Some(_) => match integer_field(member, field).and_then(|n| u32::try_from(n).ok()) {
             Some(n) if n <= most => Ok(n),
             _ => Err(wrong(field)),
@@ -186,11 +282,13 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
         Some(_) => return Err(wrong("tags")),
     };
     let arbiter = flag("arbiterOnly")?;
+    let delay = number("secondaryDelaySecs", 0, MemberOptions::MAX_DELAY_SECS)?;
     Ok(MemberOptions {
         priority: number("priority", u32::from(!arbiter), MemberOptions::MAX_PRIORITY)?,
         votes: number("votes", 1, 1)? == 1,
         hidden: flag("hidden")?,
         arbiter,
+        delay: Duration::from_secs(delay.into()),
         tags,
         ..MemberOptions::default()
     })

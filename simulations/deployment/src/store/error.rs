@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 108] = [
+const NAMES: [(i32, &str); 109] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -194,6 +194,7 @@ const NAMES: [(i32, &str); 108] = [
     (280, "ChangeStreamFatalError"),
     (286, "ChangeStreamHistoryLost"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
+    (308, "CurrentConfigNotCommittedYet"),
     (322, "APIVersionError"),
     (323, "APIStrictError"),
     (324, "APIDeprecationError"),

@@ -189,6 +189,20 @@ impl Store {
         self.release
     }
 
+    /// Returns the memory of the data and its indexes, in bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.data.bytes
+    }
+
+    /// Returns an empty store with the same limit and release.
+    pub(crate) fn without_data(&self) -> Self {
+        Self {
+            limit: self.limit,
+            release: self.release,
+            ..Self::default()
+        }
+    }
+
     /// Returns the memory that the data and its indexes may still take, in bytes.
     fn room(&self) -> usize {
         let room = |limit: usize| limit.saturating_sub(self.data.bytes);

@@ -20,6 +20,7 @@ pub mod core_world;
 pub mod drawn;
 mod expect;
 mod freezes;
+mod idle;
 mod member;
 pub mod mishap;
 mod names;

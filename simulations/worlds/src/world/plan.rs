@@ -31,15 +31,32 @@ pub enum Disaster {
     Disconnect(usize),
     /// The primary steps down.
     StepDown,
-    /// The primary gives a member of the replica set other options. Its vote and whether it is an
-    /// arbiter must stay. Without a primary, or if the primary could no longer lead, nothing
-    /// happens.
+    /// The primary gives a member of the replica set other options. Whether it is an arbiter must
+    /// stay. Nothing happens without a primary, if the primary could no longer lead, or if the
+    /// voters would change before a majority has the present configuration.
     Reconfigure {
         /// The index of the member, from 0.
         member: usize,
         /// The new options.
         options: WorldMember,
     },
+    /// The primary removes a member from the configuration of the replica set. Its process runs on.
+    /// Nothing happens in the cases of [`Reconfigure`](Self::Reconfigure).
+    RemoveMember(usize),
+    /// The primary adds a member to the configuration of the replica set, with the options that it
+    /// had before. Nothing happens in the cases of [`Reconfigure`](Self::Reconfigure).
+    AddMember(usize),
+    /// A member installs a configuration without some others by force, as an operator does who has
+    /// lost the majority. Acknowledged writes that only those have are lost.
+    ForceConfiguration {
+        /// The index of the member that installs it, from 0.
+        member: usize,
+        /// The indexes of the members that it removes.
+        remove: Vec<usize>,
+    },
+    /// A member loses its data, starts again, and copies the data of the primary. Nothing happens
+    /// to the primary, without a primary, and if a write of the majority could be lost.
+    Resync(usize),
     /// A later release is installed for a member of the replica set. The member has it when it
     /// starts again the next time. If another member has, or will have, a release that does not
     /// follow, nothing happens.
@@ -151,21 +168,12 @@ impl Disaster {
             }
             Self::FreezeMember { member, pause } => deployment.freeze(now, member, pause.0),
             Self::LimitConnections(most) => deployment.limit_connections(Some(most)),
-            Self::Reconfigure {
-                member,
-                ref options,
-            } => {
-                // During an election, nobody can do it.
-                let _ = deployment.reconfigure(now, member, options.options());
-            }
-            Self::Upgrade {
-                member,
-                ref version,
-            } => {
-                if let Some(version) = ServerVersion::named(version) {
-                    let _ = deployment.upgrade(member, version);
-                }
-            }
+            Self::Reconfigure { .. }
+            | Self::RemoveMember(_)
+            | Self::AddMember(_)
+            | Self::ForceConfiguration { .. }
+            | Self::Resync(_)
+            | Self::Upgrade { .. } => self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
@@ -186,6 +194,31 @@ impl Disaster {
             | Self::SilenceNames
             | Self::CloseClient(_) => {}
         }
+    }
+
+    /// Changes the members of a replica set. What is not possible now, as during an election, does
+    /// not happen.
+    fn change_members(&self, now: Instant, deployment: &mut Deployment) {
+        let _ = match *self {
+            Self::Reconfigure {
+                member,
+                ref options,
+            } => deployment.reconfigure(now, member, options.options()),
+            Self::RemoveMember(member) => deployment.remove_member(now, member),
+            Self::AddMember(member) => deployment.add_member(now, member),
+            Self::ForceConfiguration { member, ref remove } => {
+                deployment.force_configuration(now, member, remove)
+            }
+            Self::Resync(member) => deployment.resync(now, member),
+            Self::Upgrade {
+                member,
+                ref version,
+            } => match ServerVersion::named(version) {
+                Some(version) => deployment.upgrade(member, version),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        };
     }
 
     /// True for a disaster of clients, or of connections between clients and members.
@@ -212,6 +245,10 @@ impl Disaster {
             | Self::CutShards { .. }
             | Self::FreezeMember { .. }
             | Self::Reconfigure { .. }
+            | Self::RemoveMember(_)
+            | Self::AddMember(_)
+            | Self::ForceConfiguration { .. }
+            | Self::Resync(_)
             | Self::Upgrade { .. }
             | Self::LimitConnections(_)
             | Self::ExpireLogins
@@ -271,9 +308,16 @@ impl Disaster {
             | Self::Disconnect(member)
             | Self::FreezeMember { member, .. }
             | Self::Reconfigure { member, .. }
+            | Self::RemoveMember(member)
+            | Self::AddMember(member)
+            | Self::Resync(member)
             | Self::Upgrade { member, .. }
             | Self::Isolate(member) => needs.members = up_to(member),
             Self::CutMembers { from, to } => needs.members = up_to(from.max(to)),
+            Self::ForceConfiguration { member, ref remove } => {
+                let highest = remove.iter().copied().max().unwrap_or_default();
+                needs.members = up_to(member.max(highest));
+            }
             Self::CutClient { client, member, .. } => {
                 needs.members = up_to(member);
                 needs.clients = up_to(client);
@@ -327,6 +371,12 @@ impl fmt::Display for Disaster {
             Self::Reconfigure { member, options } => {
                 write!(f, "member {member} becomes {options}")
             }
+            Self::RemoveMember(member) => write!(f, "member {member} leaves the replica set"),
+            Self::AddMember(member) => write!(f, "member {member} joins the replica set"),
+            Self::ForceConfiguration { member, remove } => {
+                write!(f, "member {member} removes members {remove:?} by force")
+            }
+            Self::Resync(member) => write!(f, "member {member} loses its data"),
             Self::Upgrade { member, version } => {
                 write!(f, "member {member} will start with release {version}")
             }

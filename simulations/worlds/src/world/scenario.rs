@@ -314,72 +314,6 @@ impl Scenario {
         self.client_options.as_deref().and_then(foreign_option)
     }
 
-    /// Returns the reason why an event has no effect, if there is one.
-    pub(super) fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
-        let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
-        match *event {
-            Disaster::CutMembers { from, to } | Disaster::CutShards { from, to } if from == to => {
-                Some("a cut is between two different members or shards")
-            }
-            Disaster::CutClient {
-                up: false,
-                down: false,
-                ..
-            } => Some("a `cut-client` needs `up` or `down`"),
-            Disaster::FailCommands(ref fault) => fault.idle(),
-            Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
-                Some("only clients with `srv` have a name server")
-            }
-            Disaster::ExpireLogins if self.authentication == Some(false) => {
-                Some("`expire-logins` needs `authentication`")
-            }
-            Disaster::StepDown if has_routers => {
-                Some("routers and services do not step down; a shard does, with `step-down-shard`")
-            }
-            Disaster::Reconfigure { .. } if has_routers => {
-                Some("routers and services have no configuration of a replica set")
-            }
-            Disaster::Reconfigure {
-                member,
-                ref options,
-            } => self.idle_change(member, options),
-            Disaster::FreezeMember { .. } if self.shape.is_none() => {
-                Some("a `freeze-member` needs `shape`, because routers cannot be frozen")
-            }
-            Disaster::FreezeMember { .. } if has_routers => {
-                Some("routers and services cannot be frozen")
-            }
-            Disaster::CutMembers { .. } if has_routers => {
-                Some("routers and services do not hear each other; cut one off with `isolate`")
-            }
-            Disaster::StepDown | Disaster::Isolate(_) | Disaster::CutMembers { .. }
-                if self.members == Some(1) && self.shape == Some(WorldShape::ReplicaSet) =>
-            {
-                Some("one member is a standalone, which neither steps down nor hears others")
-            }
-            _ if event.needs().shards > 0 && !has_routers => {
-                Some("an event of shards needs `shape` to be sharded or load-balanced")
-            }
-            _ => None,
-        }
-    }
-
-    fn idle_change(&self, member: usize, new: &WorldMember) -> Option<&'static str> {
-        let equal = WorldMember::default();
-        let old = self.member_options.get(member).unwrap_or(&equal);
-        if self.shape != Some(WorldShape::ReplicaSet) || self.members.is_none_or(|n| n < 2) {
-            Some("a `reconfigure` needs `shape` and `members` of a replica set")
-        } else if new.version.is_some() || !new.streaming {
-            Some("a `reconfigure` cannot change `version` and `streaming`")
-        } else if self.has_old_version() {
-            Some("servers before release 6.0 are not reconfigured")
-        } else if (old.votes, old.arbiter) != (new.votes, new.arbiter) {
-            Some("a `reconfigure` cannot change `votes` and `arbiter`")
-        } else {
-            new.options().fault()
-        }
-    }
-
     fn schedule_fault(&self) -> Option<String> {
         let mut events = self.schedule.iter().flatten().peekable();
         events.peek()?;
@@ -452,6 +386,34 @@ mod tests {
             let report = scenario.run(1, way).expect("it is possible");
             let failure = report.failure.expect("no server suits");
             assert!(failure.message.contains("minimum is 90000 ms"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn clients_follow_members_that_leave_and_join() {
+        let at = |seconds, event| Scheduled {
+            at: Span(Duration::from_secs(seconds)),
+            event,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(4),
+            safety: Some(Span(Duration::from_secs(30))),
+            election_timeout: Some(Span(Duration::from_secs(3))),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![
+                at(3, Disaster::RemoveMember(3)),
+                at(6, Disaster::AddMember(3)),
+                at(15, Disaster::Resync(2)),
+                at(25, Disaster::RemoveMember(1)),
+            ]),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            for seed in 0..3 {
+                let report = scenario.run(seed, way).expect("it is possible");
+                assert!(report.failure.is_none(), "{report}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use super::{
     network::Proxy,
     options::{Way, Workload, WorldOptions, WorldProxy, world_seed},
+    plan::Disaster,
     report::{Failure, FailureKind},
 };
 use onionskin_core::{
@@ -222,6 +223,27 @@ pub(super) fn news(options: &WorldOptions, client: usize) -> Option<Duration> {
     let pause = parsed.heartbeat_freq.unwrap_or(DEFAULT_HEARTBEAT_FREQUENCY);
     let rest = Duration::from_secs(5);
     Some(MIN_RESCAN_INTERVAL + parsed.connect_timeout()? + pause + rest)
+}
+
+/// The time from the end of the faults until each client knows the members of a replica set, beside
+/// its `heartbeatFrequencyMS`: that of an election, and some more.
+const SETTLING: Duration = Duration::from_secs(40);
+
+/// True if events change the members of the replica set, and a client has the time to learn of it
+/// before its late operations.
+pub(super) fn learns_members(options: &WorldOptions, client: usize) -> bool {
+    let mut events = options.schedule.iter().flatten();
+    let is_changed = events.any(|scheduled| {
+        matches!(
+            scheduled.event,
+            Disaster::RemoveMember(_)
+                | Disaster::AddMember(_)
+                | Disaster::ForceConfiguration { .. }
+        )
+    });
+    let parsed = client_options(&uri(options, client));
+    let has_time = parsed.is_ok_and(|own| options.grace >= own.heartbeat_freq() + SETTLING);
+    is_changed && has_time && !options.has_routers()
 }
 
 /// Checks that the world of a seed can be created.

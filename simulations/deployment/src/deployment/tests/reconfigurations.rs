@@ -144,8 +144,11 @@ fn configurations_that_are_not_possible_are_refused() {
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{new}: {reply}");
     };
     refused(103, &|new| drop(new.insert("version", 1)));
-    refused(238, &|new| change(new, other, doc! { "votes": 0 }));
-    refused(238, &|new| change(new, other, doc! { "arbiterOnly": true }));
+    refused(93, &|new| change(new, other, doc! { "votes": 0 }));
+    refused(93, &|new| change(new, other, doc! { "arbiterOnly": true }));
+    refused(103, &|new| {
+        change(new, other, doc! { "arbiterOnly": true, "priority": 0 })
+    });
     refused(93, &|new| change(new, other, doc! { "hidden": true }));
     refused(93, &|new| change(new, other, doc! { "priority": "high" }));
     refused(93, &|new| change(new, other, doc! { "priority": 1001 }));
@@ -154,7 +157,7 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(93, &|new| change(new, other, doc! { "tags": { "dc": 1 } }));
     refused(93, &|new| change(new, other, doc! { "votes": 2 }));
     refused(238, &|new| change(new, other, doc! { "_id": 7 }));
-    refused(238, &|new| {
+    refused(93, &|new| {
         change(new, other, doc! { "secondaryDelaySecs": 60_i64 })
     });
     refused(238, &|new| drop(new.insert("_id", "other")));
@@ -166,10 +169,7 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(238, &|new| {
         change(new, other, doc! { "host": "elsewhere:27017" })
     });
-    refused(238, &|new| {
-        let members = new.get_array_mut("members").expect("members");
-        members.truncate(2);
-    });
+    refused(103, &|new| drop(new.insert("members", Vec::<Bson>::new())));
     refused(238, &|new| {
         let members = new.get_array_mut("members").expect("members");
         members.push(Bson::from(doc! { "_id": 3, "host": "m3:27017" }));

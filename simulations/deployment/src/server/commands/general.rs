@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["replSetReconfig"],
         Kind::Object,
-        &[field("force", Kind::Bool).refused()],
+        &[field("force", Kind::Bool)],
     )
     .admin(),
     row(&["replSetGetStatus", "replSetGetConfig"], Kind::Any, &[])

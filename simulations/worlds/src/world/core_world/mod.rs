@@ -418,9 +418,8 @@ impl CoreWorld {
             }
             let mut checked = side.checkers.finish();
             let frozen = side.freezes.between(Instant::ZERO, late_from);
-            let patience = setup::news(&self.options, client).map(|time| time + frozen);
-            let names = self.network.names();
-            if let Some(known) = patience.and_then(|patience| names.known(late_from, patience)) {
+            let known = self.network.known(&self.options, client, late_from, frozen);
+            if let Some(known) = known {
                 checked = checked.and_then(|()| side.checkers.check_servers(&known, late_from));
             }
             if let Err(what) = checked {

@@ -158,6 +158,24 @@ impl Network {
         &self.names
     }
 
+    /// Returns the servers that a client must know if it is closed after `late_from`; `None` if it
+    /// need not know all changes by then. `frozen` is the time for which it was frozen before.
+    pub(super) fn known(
+        &self,
+        options: &WorldOptions,
+        client: usize,
+        late_from: Instant,
+        frozen: Duration,
+    ) -> Option<BTreeSet<Address>> {
+        if setup::learns_members(options, client) && frozen.is_zero() {
+            let listed = self.deployment.listed_members().into_iter();
+            let known = listed.map(|member| self.addresses[member].clone());
+            return Some(known.collect());
+        }
+        let patience = setup::news(options, client)?;
+        self.names.known(late_from, patience + frozen)
+    }
+
     /// Returns the number of connections that a client or a server still holds or that have
     /// something in transit.
     #[must_use]

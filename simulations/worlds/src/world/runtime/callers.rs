@@ -273,9 +273,10 @@ impl World {
                 return fail(format!("client {number} keeps {counts:?}"));
             }
             let mut checked = state.checkers[number].finish();
-            let patience = setup::news(&self.options, number).map(|time| time + frozen);
-            let names = state.network.names();
-            if let Some(known) = patience.and_then(|patience| names.known(late_from, patience)) {
+            let known = state
+                .network
+                .known(&self.options, number, late_from, frozen);
+            if let Some(known) = known {
                 let servers = state.checkers[number].check_servers(&known, late_from);
                 checked = checked.and(servers);
             }
