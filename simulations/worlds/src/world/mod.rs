@@ -31,6 +31,7 @@ mod releases;
 pub mod report;
 pub mod runtime;
 pub mod scenario;
+mod schedule;
 mod setup;
 mod span;
 pub mod trace;
