@@ -52,6 +52,7 @@ scenarios! {
     "rolling-upgrade"
     "routers"
     "shards"
+    "shedding"
     "short-limits"
     "slow-dials"
     "stale-members"

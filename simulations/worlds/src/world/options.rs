@@ -12,6 +12,9 @@ use std::{fmt, time::Duration};
 /// The default of [`WorldOptions::grace`].
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
+/// The rate of a fault that happens each time.
+pub(super) const PER_MILLE: u16 = 1000;
+
 /// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {

@@ -6,6 +6,7 @@ use super::{
     drawn::drawn,
     member::WorldMember,
     options::WorldOptions,
+    overload::ServerOverload,
     releases,
     scenario::{Scheduled, Span},
 };
@@ -116,10 +117,15 @@ pub enum Disaster {
     FailCommands(CommandFault),
     /// No command fails in this way any more.
     EndFailures,
+    /// Servers refuse requests or new connections because of overload.
+    Overload(ServerOverload),
+    /// No server is overloaded any more.
+    EndOverload,
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, the name server answers, and no more faults are drawn.
+    /// commands no longer fail, no server is overloaded, the name server answers, and no more
+    /// faults are drawn.
     Heal,
 }
 
@@ -130,6 +136,8 @@ impl Disaster {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
+            Self::Overload(ref overload) => overload.begin(deployment),
+            Self::EndOverload => ServerOverload::end_all(deployment),
             Self::Kill(member) => deployment.kill(now, member),
             Self::ShutDown(member) => deployment.shut_down(now, member),
             Self::Restart(member) => deployment.restart(now, member),
@@ -169,6 +177,7 @@ impl Disaster {
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
+                ServerOverload::end_all(deployment);
                 deployment.limit_connections(None);
                 deployment.heal(now);
                 for member in 0..deployment.members() {
@@ -217,6 +226,8 @@ impl Disaster {
             | Self::ExpireLogins
             | Self::FailCommands(_)
             | Self::EndFailures
+            | Self::Overload(_)
+            | Self::EndOverload
             | Self::Heal => false,
         }
     }
@@ -224,15 +235,19 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or an upgrade can have an effect.
+    /// fault of commands, an overload or an upgrade can have an effect.
     ///
     /// # Errors
     ///
-    /// The text says which member or shard is missing, or what the fault or the upgrade needs.
+    /// The text says which member or shard is missing, or what the fault, the overload or the
+    /// upgrade needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
-        if let Self::FailCommands(fault) = self
-            && let Some(reason) = fault.idle()
-        {
+        let idle = match self {
+            Self::FailCommands(fault) => fault.idle(),
+            Self::Overload(overload) => overload.idle(),
+            _ => None,
+        };
+        if let Some(reason) = idle {
             return Err(reason.to_owned());
         }
         if let Self::Upgrade { version, .. } = self {
@@ -265,6 +280,7 @@ impl Disaster {
         let mut needs = Needs::default();
         match *self {
             Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
+            Self::Overload(ref overload) => needs.members = overload.member.map_or(0, up_to),
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)
@@ -295,6 +311,7 @@ impl Disaster {
             | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::EndFailures
+            | Self::EndOverload
             | Self::Heal => {}
         }
         needs
@@ -368,6 +385,8 @@ impl fmt::Display for Disaster {
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),
             Self::EndFailures => f.write_str("no command fails any more"),
+            Self::Overload(overload) => write!(f, "{overload}"),
+            Self::EndOverload => f.write_str("no member is overloaded any more"),
             Self::CloseClient(client) => write!(f, "client {client} is closed"),
             Self::Heal => f.write_str("all faults end"),
         }

@@ -20,7 +20,7 @@ use super::{
     client::{self, WorldClient, foreign_option},
     expect::{self, Expect},
     member::WorldMember,
-    options::{Rates, Way, Workload, WorldOptions, WorldProxy},
+    options::{PER_MILLE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::Disaster,
     run_seed,
 };
@@ -33,9 +33,6 @@ const MAX_SHARDS: usize = 20;
 const MAX_CLIENTS: usize = 100;
 pub(super) const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
-
-/// The rate of a fault that happens each time.
-const PER_MILLE: u16 = 1000;
 
 /// The shortest election timeout. With a shorter one, heartbeats take all of the time.
 const MIN_ELECTION: Span = Span(Duration::from_millis(10));

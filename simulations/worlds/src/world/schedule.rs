@@ -22,6 +22,7 @@ impl Scenario {
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
             Disaster::FailCommands(ref fault) => fault.idle(),
+            Disaster::Overload(ref overload) => overload.idle(),
             Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
                 Some("only clients with `srv` have a name server")
             }
