@@ -35,6 +35,7 @@ pub mod scenario;
 mod schedule;
 mod setup;
 mod span;
+mod swarm;
 pub mod trace;
 mod watch;
 pub mod workload;

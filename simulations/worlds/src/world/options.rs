@@ -177,6 +177,9 @@ pub struct WorldOptions {
     pub disasters: usize,
     /// The disasters of the run. Default: `None`, so that they are drawn.
     pub schedule: Option<Vec<Scheduled>>,
+    /// True if the drawn disasters have the further kinds of [`swarm`](Self::swarm). Default:
+    /// false.
+    pub swarm: bool,
     /// The expectations of the scenario. A run that does not meet them fails. Default: none.
     pub expect: Expect,
     /// The shortest time that a message takes.
@@ -239,6 +242,7 @@ impl WorldOptions {
             },
             disasters: index(random, 8),
             schedule: None,
+            swarm: false,
             expect: Expect::default(),
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
@@ -269,6 +273,7 @@ impl WorldOptions {
         self.rates = Rates::default();
         self.disasters = 0;
         self.schedule = None;
+        self.swarm = false;
         self
     }
 
@@ -350,7 +355,7 @@ impl WorldOptions {
     pub fn is_calm(&self) -> bool {
         let is_planned = match &self.schedule {
             Some(schedule) => !schedule.is_empty(),
-            None => self.disasters > 0,
+            None => self.disasters > 0 || self.swarm,
         };
         !is_planned && self.rates == Rates::default()
     }

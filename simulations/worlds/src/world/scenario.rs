@@ -120,6 +120,10 @@ pub struct Scenario {
     pub election_timeout: Option<Span>,
     /// The number of disasters that are drawn. No effect beside a schedule.
     pub disasters: Option<usize>,
+    /// True if the seed also draws the servers, the seed list and further kinds of disasters, as
+    /// [`WorldOptions::swarm`] says. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swarm: Option<bool>,
     /// The options of the first members of a replica set. The others are equal. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_options: Vec<WorldMember>,
@@ -150,12 +154,13 @@ impl Scenario {
             options = options.applications();
         }
         set(&mut options.members, self.members.as_ref());
-        options.member_options = self
-            .member_options
-            .iter()
-            .map(WorldMember::options)
-            .collect();
-        options.version = self.named_version();
+        if self.swarm == Some(true) {
+            options = options.swarm(seed);
+        } else {
+            let members = self.member_options.iter();
+            options.member_options = members.map(WorldMember::options).collect();
+            options.version = self.named_version();
+        }
         set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
@@ -252,6 +257,13 @@ impl Scenario {
     }
 
     fn server_fault(&self) -> Option<String> {
+        let names_servers = self.version.is_some() || !self.member_options.is_empty();
+        if self.swarm == Some(true) && (names_servers || self.schedule.is_some()) {
+            return Some(
+                "`swarm` draws `version`, `member-options` and the schedule, so name none of them"
+                    .to_owned(),
+            );
+        }
         let is_set = matches!(self.shape, Some(WorldShape::ReplicaSet));
         let (given, members) = (self.member_options.len(), self.members.unwrap_or(1));
         if given > 0 && (!is_set || members == 1) {
