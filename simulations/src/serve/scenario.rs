@@ -109,6 +109,8 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::CloseClient(_)
             | Disaster::ListMembers(_)
             | Disaster::SilenceNames
+            | Disaster::FailNames(_)
+            | Disaster::MendNames
     )
 }
 

@@ -28,6 +28,7 @@ scenarios! {
     "crowded"
     "exhausted"
     "failed-resumes"
+    "failing-names"
     "failover"
     "found-set"
     "frozen"

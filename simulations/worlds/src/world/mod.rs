@@ -46,6 +46,7 @@ pub use core_world::CoreWorld;
 pub use expect::Expect;
 pub use member::WorldMember;
 pub use mishap::{Mishap, Mishaps};
+pub use names::LookupFailures;
 pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};
 pub use overload::ServerOverload;
 pub use plan::Disaster;

@@ -5,6 +5,7 @@ use super::{
     command_fault::CommandFault,
     drawn::drawn,
     member::WorldMember,
+    names::LookupFailures,
     options::WorldOptions,
     overload::ServerOverload,
     releases,
@@ -111,6 +112,11 @@ pub enum Disaster {
     ListMembers(Vec<usize>),
     /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
     SilenceNames,
+    /// Lookups of the clients fail at these rates: those of their seed lists and those of the
+    /// addresses of hosts.
+    FailNames(LookupFailures),
+    /// No lookup fails in this way any more.
+    MendNames,
     /// All logins expire: the servers require authentication again with the error 391.
     ExpireLogins,
     /// Commands fail, block or lose their connection.
@@ -193,6 +199,8 @@ impl Disaster {
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::CloseClient(_) => {}
         }
     }
@@ -206,6 +214,8 @@ impl Disaster {
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::CloseClient(_) => true,
             Self::Kill(_)
             | Self::ShutDown(_)
@@ -308,6 +318,8 @@ impl Disaster {
             | Self::JoinMembers
             | Self::JoinClients
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::EndFailures
@@ -382,6 +394,8 @@ impl fmt::Display for Disaster {
             }
             Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
             Self::SilenceNames => f.write_str("the name server is silent"),
+            Self::FailNames(failures) => write!(f, "{failures}"),
+            Self::MendNames => f.write_str("no lookup fails any more"),
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),
             Self::EndFailures => f.write_str("no command fails any more"),

@@ -3,6 +3,7 @@
 
 use super::{
     member::WorldMember,
+    names::LookupFailures,
     options::{WorldOptions, index, world_seed},
     overload::ServerOverload,
     plan::Disaster,
@@ -27,7 +28,8 @@ impl WorldOptions {
     /// Returns the options with servers and a seed list that are drawn from the seed: the release
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
     /// members that are polled, and SRV records. The seed then draws further disasters as well:
-    /// limits of connections, reconfigurations, upgrades, changes of the SRV records and overload.
+    /// limits of connections, reconfigurations, upgrades, changes of the SRV records, failing
+    /// lookups and overload.
     ///
     /// ```
     /// use onionskin_worlds::world::WorldOptions;
@@ -135,12 +137,13 @@ type Plan = Vec<(Duration, Disaster)>;
 
 /// Draws the further disasters of a run with `swarm`. Each kind is there in half of the runs.
 pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Plan {
-    let kinds: [fn(&WorldOptions, &mut Random, &mut Plan); 5] = [
+    let kinds: [fn(&WorldOptions, &mut Random, &mut Plan); 6] = [
         add_limits,
         add_changes,
         add_upgrades,
         add_records,
         add_overloads,
+        add_lookup_failures,
     ];
     let mut plan = Plan::new();
     for add in kinds {
@@ -282,6 +285,20 @@ fn add_overloads(options: &WorldOptions, random: &mut Random, plan: &mut Plan) {
     }
 }
 
+fn add_lookup_failures(options: &WorldOptions, random: &mut Random, plan: &mut Plan) {
+    let at = moment(options, random);
+    let end = end_of(at, options, random);
+    let mut rate = || u16::try_from(random.below(250)).unwrap_or(0);
+    let failures = LookupFailures {
+        unanswered: rate(),
+        failed: 1 + rate(),
+        truncated: rate(),
+        empty: rate(),
+    };
+    plan.push((at, Disaster::FailNames(failures)));
+    plan.push((end, Disaster::MendNames));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,11 +332,12 @@ mod tests {
                     Disaster::ListMembers(_) => Some("list"),
                     Disaster::SilenceNames => Some("silence"),
                     Disaster::Overload(_) => Some("overload"),
+                    Disaster::FailNames(_) => Some("lookup failures"),
                     _ => None,
                 });
             }
         }
-        assert_eq!(seen.len(), 12, "{seen:?}");
+        assert_eq!(seen.len(), 13, "{seen:?}");
     }
 
     #[test]

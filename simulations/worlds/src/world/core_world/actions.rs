@@ -151,7 +151,7 @@ impl CoreWorld {
         {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
-        self.network.names().answer(query)
+        self.network.look_up(self.now, query, &mut self.trace)
     }
 
     fn dial(&mut self, client: usize, socket: SocketId, address: &Address) {
@@ -160,6 +160,9 @@ impl CoreWorld {
         let link = if rate > 0 && self.random.chance(rate, 1000) {
             let at = now + Duration::from_millis(1 + self.random.below(2_000));
             self.schedule(at, client, Wakeup::Unresolved { socket });
+            None
+        } else if let Some(after) = self.network.fail_host(now, address.host(), &mut self.trace) {
+            self.schedule(now + after, client, Wakeup::Unresolved { socket });
             None
         } else {
             Some(self.network.dial(now, client, address, &mut self.trace))

@@ -3,13 +3,18 @@
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{
     mishap::{self, Mishap, Mishaps},
+    names::LookupFailure,
     options::Rates,
     picture::MarkKind,
     plan::Disaster,
     trace::Trace,
 };
-use onionskin_core::time::Instant;
-use std::fmt;
+use onionskin_core::{
+    dns::{DnsAnswer, DnsQuery},
+    error::Error,
+    time::Instant,
+};
+use std::{fmt, time::Duration};
 
 impl Network {
     /// Sends bytes, with the faults that are drawn for them.
@@ -125,6 +130,8 @@ impl Network {
             Disaster::JoinClients => self.join(now, trace),
             Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
             Disaster::SilenceNames => self.names.be_silent(),
+            Disaster::FailNames(failures) => self.names.fail(failures),
+            Disaster::MendNames => self.names.mend(now),
             Disaster::Heal => {
                 self.rates = Rates::default();
                 self.names.answer_again(now);
@@ -133,6 +140,32 @@ impl Network {
             _ => {}
         }
         self.pump(now, trace);
+    }
+
+    /// Returns the answer of the name server to a query; `None` if there will be none.
+    pub(in crate::world) fn look_up(
+        &mut self,
+        now: Instant,
+        query: &DnsQuery,
+        trace: &mut Trace,
+    ) -> Option<Result<DnsAnswer, Error>> {
+        let Some(failure) = self.names.draw_failure() else {
+            return self.names.answer(query);
+        };
+        note_lookup(now, &query.name, failure, trace);
+        failure.answer()
+    }
+
+    /// Returns the time after which the lookup of a host's address fails; `None` if it succeeds.
+    pub(in crate::world) fn fail_host(
+        &mut self,
+        now: Instant,
+        host: &str,
+        trace: &mut Trace,
+    ) -> Option<Duration> {
+        let failure = self.names.draw_failure()?;
+        note_lookup(now, host, failure, trace);
+        Some(failure.of_address())
     }
 
     /// Cuts a direction. Parcels in transit in that direction are lost.
@@ -171,6 +204,14 @@ impl Network {
             self.break_off(now, id, trace);
         }
     }
+}
+
+fn note_lookup(now: Instant, name: &str, failure: LookupFailure, trace: &mut Trace) {
+    trace.mark(
+        now,
+        MarkKind::Fault,
+        format_args!("the lookup of {name} ends {failure}"),
+    );
 }
 
 fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {

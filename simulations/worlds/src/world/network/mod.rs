@@ -14,6 +14,7 @@ pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
 
 use super::{
+    drawn::drawn,
     mishap,
     names::Names,
     options::{Rates, WorldOptions},
@@ -106,9 +107,15 @@ impl Network {
             Shape::LoadBalanced { balancer } => Some(balancer.clone()),
             _ => None,
         };
+        let draw = || drawn(options, &mut seed.split("plan").random());
+        let drawn = options.swarm.then(draw);
         Self {
             listening: vec![true; addresses.len()],
-            names: Names::new(&addresses, options.schedule.as_ref()),
+            names: Names::new(
+                &addresses,
+                options.schedule.as_ref().or(drawn.as_ref()),
+                seed.split("name failures").random(),
+            ),
             addresses,
             balancer,
             proxy: setup::proxy(options),
