@@ -101,7 +101,7 @@ fn named(scenario: &Scenario) -> Scenario {
     named
 }
 
-/// True if a disaster is one of a simulated client.
+/// True if a disaster is one of a simulated client, or of the simulated network.
 const fn is_of_clients(disaster: &Disaster) -> bool {
     matches!(
         disaster,
@@ -110,6 +110,8 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::ListMembers(_)
             | Disaster::SilenceNames
             | Disaster::FailNames(_)
+            | Disaster::SlowMember(_)
+            | Disaster::EndSlowness
             | Disaster::MendNames
     )
 }

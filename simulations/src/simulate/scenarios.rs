@@ -56,6 +56,7 @@ scenarios! {
     "shedding"
     "short-limits"
     "slow-dials"
+    "slow-members"
     "stale-members"
     "stale-replies"
     "unequal-members"

@@ -34,6 +34,7 @@ pub mod runtime;
 pub mod scenario;
 mod schedule;
 mod setup;
+mod slow_member;
 mod span;
 mod swarm;
 pub mod trace;
@@ -54,6 +55,7 @@ pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
 pub use scenario::{Scenario, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
+pub use slow_member::SlowMember;
 pub use watch::{Step, Watcher, run_watched};
 
 /// Runs the world of a seed to its end, and returns the report.

@@ -10,6 +10,7 @@ use super::{
     overload::ServerOverload,
     releases,
     scenario::{Scheduled, Span},
+    slow_member::SlowMember,
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -91,6 +92,11 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// A member reads requests slowly, so that its clients cannot write, or sends replies in small
+    /// pieces.
+    SlowMember(SlowMember),
+    /// No member is slow any more.
+    EndSlowness,
     /// The process of a member is frozen for a while. The system still accepts connections and
     /// bytes for it. Routers and services cannot be frozen.
     FreezeMember {
@@ -130,8 +136,8 @@ pub enum Disaster {
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, no server is overloaded, the name server answers, and no more
-    /// faults are drawn.
+    /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
+    /// more faults are drawn.
     Heal,
 }
 
@@ -196,6 +202,8 @@ impl Disaster {
             }
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::SlowMember(_)
+            | Self::EndSlowness
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
@@ -211,6 +219,8 @@ impl Disaster {
         match self {
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::SlowMember(_)
+            | Self::EndSlowness
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
@@ -255,6 +265,7 @@ impl Disaster {
         let idle = match self {
             Self::FailCommands(fault) => fault.idle(),
             Self::Overload(overload) => overload.idle(),
+            Self::SlowMember(slow) => slow.idle(),
             _ => None,
         };
         if let Some(reason) = idle {
@@ -291,6 +302,7 @@ impl Disaster {
         match *self {
             Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
             Self::Overload(ref overload) => needs.members = overload.member.map_or(0, up_to),
+            Self::SlowMember(ref slow) => needs.members = slow.member.map_or(0, up_to),
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)
@@ -317,6 +329,7 @@ impl Disaster {
             Self::StepDown
             | Self::JoinMembers
             | Self::JoinClients
+            | Self::EndSlowness
             | Self::SilenceNames
             | Self::FailNames(_)
             | Self::MendNames
@@ -400,6 +413,8 @@ impl fmt::Display for Disaster {
             Self::FailCommands(fault) => write!(f, "{fault}"),
             Self::EndFailures => f.write_str("no command fails any more"),
             Self::Overload(overload) => write!(f, "{overload}"),
+            Self::SlowMember(slow) => write!(f, "{slow}"),
+            Self::EndSlowness => f.write_str("no member is slow any more"),
             Self::EndOverload => f.write_str("no member is overloaded any more"),
             Self::CloseClient(client) => write!(f, "client {client} is closed"),
             Self::Heal => f.write_str("all faults end"),

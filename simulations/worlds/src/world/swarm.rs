@@ -7,7 +7,8 @@ use super::{
     options::{WorldOptions, index, world_seed},
     overload::ServerOverload,
     plan::Disaster,
-    scenario::Scenario,
+    scenario::{Scenario, Span},
+    slow_member::SlowMember,
 };
 use onionskin_core::random::Random;
 use onionskin_deployment::deployment::ServerVersion;
@@ -29,7 +30,7 @@ impl WorldOptions {
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
     /// members that are polled, and SRV records. The seed then draws further disasters as well:
     /// limits of connections, reconfigurations, upgrades, changes of the SRV records, failing
-    /// lookups and overload.
+    /// lookups, slow members and overload.
     ///
     /// ```
     /// use onionskin_worlds::world::WorldOptions;
@@ -137,13 +138,14 @@ type Plan = Vec<(Duration, Disaster)>;
 
 /// Draws the further disasters of a run with `swarm`. Each kind is there in half of the runs.
 pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Plan {
-    let kinds: [fn(&WorldOptions, &mut Random, &mut Plan); 6] = [
+    let kinds: [fn(&WorldOptions, &mut Random, &mut Plan); 7] = [
         add_limits,
         add_changes,
         add_upgrades,
         add_records,
         add_overloads,
         add_lookup_failures,
+        add_slow_members,
     ];
     let mut plan = Plan::new();
     for add in kinds {
@@ -299,6 +301,25 @@ fn add_lookup_failures(options: &WorldOptions, random: &mut Random, plan: &mut P
     plan.push((end, Disaster::MendNames));
 }
 
+fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan) {
+    for _ in 0..=random.below(2) {
+        let at = moment(options, random);
+        let end = end_of(at, options, random);
+        let reads_nothing = random.chance(1, 3);
+        let pause = Span(Duration::from_millis(1 + random.below(200)));
+        let slow = SlowMember {
+            member: Some(index(random, options.members)),
+            reads: reads_nothing || random.chance(2, 3),
+            writes: !reads_nothing,
+            bytes: 4 + index(random, 60),
+            pause: (!reads_nothing).then_some(pause),
+            window: 16 + index(random, 500),
+        };
+        plan.push((at, Disaster::SlowMember(slow)));
+        plan.push((end, Disaster::EndSlowness));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,11 +354,12 @@ mod tests {
                     Disaster::SilenceNames => Some("silence"),
                     Disaster::Overload(_) => Some("overload"),
                     Disaster::FailNames(_) => Some("lookup failures"),
+                    Disaster::SlowMember(_) => Some("slow member"),
                     _ => None,
                 });
             }
         }
-        assert_eq!(seen.len(), 13, "{seen:?}");
+        assert_eq!(seen.len(), 14, "{seen:?}");
     }
 
     #[test]

@@ -66,6 +66,9 @@ impl Network {
     }
 
     fn post_pieces(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
+        if towards == Towards::Client && self.drip(now, id, bytes) {
+            return;
+        }
         if !bytes.is_empty() {
             self.post(now, id, towards, parcel(towards, bytes));
         }
@@ -79,7 +82,13 @@ impl Network {
         }
     }
 
-    fn note_fault(&self, now: Instant, id: LinkId, trace: &mut Trace, what: fmt::Arguments<'_>) {
+    pub(super) fn note_fault(
+        &self,
+        now: Instant,
+        id: LinkId,
+        trace: &mut Trace,
+        what: fmt::Arguments<'_>,
+    ) {
         let ends = match self.links.get(&id) {
             // A link to a proxy has no member yet.
             Some(link) if link.member < self.listening.len() => {
@@ -130,10 +139,13 @@ impl Network {
             Disaster::JoinClients => self.join(now, trace),
             Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
             Disaster::SilenceNames => self.names.be_silent(),
+            Disaster::SlowMember(ref slow) => self.slow_down(now, slow, trace),
+            Disaster::EndSlowness => self.end_slowness(now, trace),
             Disaster::FailNames(failures) => self.names.fail(failures),
             Disaster::MendNames => self.names.mend(now),
             Disaster::Heal => {
                 self.rates = Rates::default();
+                self.end_slowness(now, trace);
                 self.names.answer_again(now);
                 self.join(now, trace);
             }
@@ -175,6 +187,7 @@ impl Network {
         self.under_way.retain(|_, (id, parcel)| {
             let is_there = match parcel {
                 Parcel::Answer(_) => towards == Towards::Client,
+                Parcel::Read => false,
                 _ => towards == Towards::Member,
             };
             match links.get_mut(id) {
