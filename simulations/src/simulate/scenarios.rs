@@ -49,6 +49,7 @@ scenarios! {
     "refused-commits"
     "refused-logins"
     "renamed"
+    "repeated-replies"
     "restarts"
     "rolling-upgrade"
     "routers"

@@ -190,7 +190,7 @@ const EXPECTATIONS: [fn(&mut Expect); 4] = [
 ];
 
 /// The rates of faults.
-const RATES: [fn(&mut Rates) -> &mut u16; 11] = [
+const RATES: [fn(&mut Rates) -> &mut u16; 12] = [
     |rates| &mut rates.refuse,
     |rates| &mut rates.vanish,
     |rates| &mut rates.reset,
@@ -199,6 +199,7 @@ const RATES: [fn(&mut Rates) -> &mut u16; 11] = [
     |rates| &mut rates.slow,
     |rates| &mut rates.truncate,
     |rates| &mut rates.corrupt,
+    |rates| &mut rates.duplicate,
     |rates| &mut rates.cancel,
     |rates| &mut rates.unresolved,
     |rates| &mut rates.unpolled,

@@ -53,6 +53,8 @@ pub struct Rates {
     pub truncate: u16,
     /// A bit at the beginning of a reply is flipped.
     pub corrupt: u16,
+    /// A reply arrives twice.
+    pub duplicate: u16,
     /// A caller abandons its operation.
     pub cancel: u16,
     /// A name lookup fails.
@@ -73,19 +75,20 @@ impl Rates {
             slow,
             truncate,
             corrupt,
+            duplicate,
             cancel,
             unresolved,
             unpolled,
         } = *self;
         let rates = [
-            refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, cancel, unresolved,
-            unpolled,
+            refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, duplicate, cancel,
+            unresolved, unpolled,
         ];
         rates.into_iter().max().unwrap_or_default()
     }
 
-    /// Draws all rates but `unpolled`. About half of them are 0, a quarter are low, and a quarter
-    /// can be high.
+    /// Draws all rates but `unpolled` and `duplicate`. About half of them are 0, a quarter are low,
+    /// and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -101,6 +104,7 @@ impl Rates {
             slow: rate(300),
             truncate: rate(30),
             corrupt: rate(30),
+            duplicate: 0,
             cancel: rate(400),
             unresolved: rate(200),
             unpolled: 0,

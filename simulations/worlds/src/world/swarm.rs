@@ -28,9 +28,9 @@ const TAGGED: &str =
 impl WorldOptions {
     /// Returns the options with servers and a seed list that are drawn from the seed: the release
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
-    /// members that are polled, and SRV records. The seed then draws further disasters as well:
-    /// limits of connections, reconfigurations, upgrades, changes of the SRV records, failing
-    /// lookups, slow members and overload.
+    /// members that are polled, SRV records, and the rate of replies that arrive twice. The seed
+    /// then draws further disasters as well: limits of connections, reconfigurations, upgrades,
+    /// changes of the SRV records, failing lookups, slow members and overload.
     ///
     /// ```
     /// use onionskin_worlds::world::WorldOptions;
@@ -46,6 +46,7 @@ impl WorldOptions {
         let has_unequal_members = random.chance(1, 2);
         let has_records = random.chance(1, 3);
         let release = index(random, ServerVersion::NAMES.len() - 1);
+        self.rates.duplicate = [0, 0, 5, 30][index(random, 4)];
         self.swarm = true;
         if has_releases {
             self.version = ServerVersion::named(ServerVersion::NAMES[release]);

@@ -61,6 +61,11 @@ impl Network {
                 self.note_fault(now, id, trace, format_args!("flips bit {bit}"));
                 self.post_pieces(now, id, towards, &bytes);
             }
+            Some(Mishap::Duplicate) => {
+                self.note_fault(now, id, trace, format_args!("repeats a reply"));
+                self.post_pieces(now, id, towards, bytes);
+                self.post_pieces(now, id, towards, bytes);
+            }
             Some(Mishap::Slow) => self.trickle(now, id, towards, bytes),
         }
     }
@@ -232,5 +237,40 @@ fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
     match towards {
         Towards::Member => Parcel::Request(bytes),
         Towards::Client => Parcel::Answer(Incoming::Bytes(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::{Rates, Scenario, Span, Way, WorldShape, run_seed};
+    use std::time::Duration;
+
+    #[test]
+    fn a_reply_that_comes_twice_reaches_no_other_operation() {
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(4),
+            safety: Some(Span(Duration::from_secs(15))),
+            rates: Some(Rates {
+                duplicate: 100,
+                ..Rates::default()
+            }),
+            schedule: Some(Vec::new()),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            for seed in 0..3 {
+                let mut options = scenario.options(seed);
+                options.keep_trace = true;
+                let report = run_seed(seed, way, options);
+                // The checkers compare each document with the operation that has read it.
+                assert!(report.failure.is_none(), "{report}");
+                let repeated = report.trace.matches("repeats a reply").count();
+                assert!(repeated > 20, "{way} {seed}: {repeated}");
+                assert!(report.tally.succeeded > 50, "{report}");
+            }
+        }
     }
 }
