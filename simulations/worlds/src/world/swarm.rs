@@ -21,6 +21,10 @@ const MANY_CONNECTIONS: usize = 10_000;
 /// reads.
 const MIN_UNEQUAL: usize = 3;
 
+/// The least time of grace. After two step-downs, the only members that can become primary may have
+/// to wait for 60 s.
+const SWARM_GRACE: Duration = Duration::from_secs(90);
+
 /// The read preference of clients in sets whose members differ.
 const TAGGED: &str =
     "&readPreference=secondaryPreferred&readPreferenceTags=dc:east&readPreferenceTags=";
@@ -30,7 +34,8 @@ impl WorldOptions {
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
     /// members that are polled, SRV records, and the rate of replies that arrive twice. The seed
     /// then draws further disasters as well: limits of connections, reconfigurations, upgrades,
-    /// changes of the SRV records, failing lookups, slow members and overload.
+    /// changes of the SRV records, failing lookups, slow members and overload. The time of
+    /// [grace](Self::grace) is 90 s or more.
     ///
     /// ```
     /// use onionskin_worlds::world::WorldOptions;
@@ -48,6 +53,7 @@ impl WorldOptions {
         let release = index(random, ServerVersion::NAMES.len() - 1);
         self.rates.duplicate = [0, 0, 5, 30][index(random, 4)];
         self.swarm = true;
+        self.grace = self.grace.max(SWARM_GRACE);
         if has_releases {
             self.version = ServerVersion::named(ServerVersion::NAMES[release]);
         }
@@ -67,6 +73,15 @@ impl WorldOptions {
 impl Scenario {
     /// Names the servers and the seed list of drawn options in the scenario, which then has no
     /// `swarm`.
+    ///
+    /// ```
+    /// use onionskin_worlds::world::{Scenario, WorldOptions};
+    ///
+    /// let mut scenario = Scenario::default();
+    /// scenario.swarm = Some(true);
+    /// scenario.name_servers(&WorldOptions::drawn(5).swarm(5));
+    /// assert_eq!(scenario.swarm, None);
+    /// ```
     pub fn name_servers(&mut self, options: &WorldOptions) {
         self.swarm = None;
         self.version = options.version.and_then(name_of);
@@ -98,11 +113,10 @@ fn later_release(options: &WorldOptions) -> Option<&'static str> {
     names.next()
 }
 
-/// Draws the options of a member. The first one can always become primary, and only the last one is
-/// hidden or an arbiter.
+/// Draws the options of a member. Only the last one is hidden or an arbiter.
 fn drawn_member(options: &WorldOptions, member: usize, random: &mut Random) -> WorldMember {
     let is_last = options.members >= MIN_UNEQUAL && member + 1 == options.members;
-    let mut drawn = drawn_change(is_last, member, random);
+    let mut drawn = drawn_change(is_last, random);
     if is_last && random.chance(1, 3) {
         drawn = WorldMember {
             arbiter: true,
@@ -120,11 +134,11 @@ fn drawn_member(options: &WorldOptions, member: usize, random: &mut Random) -> W
     drawn
 }
 
-/// Draws the options of a member that a reconfiguration can change.
-fn drawn_change(may_hide: bool, member: usize, random: &mut Random) -> WorldMember {
+/// Draws the options of a member that a reconfiguration can change. All but a hidden member can
+/// become primary.
+fn drawn_change(may_hide: bool, random: &mut Random) -> WorldMember {
     let hidden = may_hide && random.chance(1, 3);
-    let least = u32::from(member == 0);
-    let priority = least + u32::try_from(random.below(3)).unwrap_or(0);
+    let priority = 1 + u32::try_from(random.below(3)).unwrap_or(0);
     let place = ["east", "west"][index(random, 2)];
     WorldMember {
         priority: Some(if hidden { 0 } else { priority }),
@@ -192,7 +206,7 @@ fn add_changes(options: &WorldOptions, random: &mut Random, plan: &mut Plan) {
     for _ in 0..=random.below(3) {
         let (at, member) = (moment(options, random), index(random, options.members));
         let is_last = options.members >= MIN_UNEQUAL && member + 1 == options.members;
-        let change = drawn_change(is_last, member, random);
+        let change = drawn_change(is_last, random);
         let old = options.member_options.get(member);
         if old.is_some_and(|old| old.arbiter) {
             continue;
