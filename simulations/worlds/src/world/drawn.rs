@@ -216,7 +216,7 @@ mod tests {
     fn drawn_disasters_fit_the_shape_and_leave_a_client() {
         for seed in 0..500 {
             let mut options = WorldOptions::drawn(seed);
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 options = options.swarm(seed);
             }
             options.disasters = 12;

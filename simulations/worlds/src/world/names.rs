@@ -233,7 +233,7 @@ pub(super) fn unanswered() -> Error {
 mod tests {
     use super::*;
     use crate::world::{
-        Rates, Scenario, Way, WorldShape, options::world_seed, run_seed, scenario::Span,
+        Rates, Scenario, Way, WorldProxy, WorldShape, options::world_seed, run_seed, scenario::Span,
     };
 
     fn names(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
@@ -320,6 +320,7 @@ mod tests {
             clients: Some(3),
             srv: Some(true),
             safety: Some(Span(Duration::from_secs(30))),
+            proxy: Some(WorldProxy::None),
             rates: Some(Rates::default()),
             schedule: Some(vec![
                 at(0, Disaster::FailNames(failures)),
@@ -336,8 +337,7 @@ mod tests {
                 options.keep_trace = true;
                 let report = run_seed(seed, way, options);
                 assert!(report.failure.is_none(), "{report}");
-                let fails = |line: &&str| line.contains(" ends ");
-                let lines = report.trace.lines().filter(fails);
+                let lines = report.trace.lines().filter(|line| line.contains(" ends "));
                 let of = |name: &'static str| move |line: &str| line.contains(name).then_some(name);
                 let srv = lines.clone().filter_map(of("lookup of _mongodb._tcp"));
                 let hosts = lines.filter_map(of("lookup of member"));

@@ -255,17 +255,18 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands, an overload or an upgrade can have an effect.
+    /// fault of commands or of lookups, an overload, a slow member or an upgrade can have an
+    /// effect.
     ///
     /// # Errors
     ///
-    /// The text says which member or shard is missing, or what the fault, the overload or the
-    /// upgrade needs.
+    /// The text says which member or shard is missing, or what the disaster needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
         let idle = match self {
             Self::FailCommands(fault) => fault.idle(),
             Self::Overload(overload) => overload.idle(),
             Self::SlowMember(slow) => slow.idle(),
+            Self::FailNames(failures) => failures.idle(),
             _ => None,
         };
         if let Some(reason) = idle {

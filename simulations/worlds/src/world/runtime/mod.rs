@@ -193,8 +193,8 @@ impl Runtime for SimRuntime {
                 };
                 let state = &mut *state;
                 let failure = state.network.fail_host(state.now, &host, &mut state.trace);
-                let delay = failure.unwrap_or(Duration::from_millis(delay));
-                (delay, fails || failure.is_some(), place)
+                let delay = Duration::from_millis(delay);
+                (failure.unwrap_or(delay), fails || failure.is_some(), place)
             };
             if !delay.is_zero() {
                 runtime.sleep(delay).await;
