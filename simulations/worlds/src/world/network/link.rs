@@ -3,7 +3,7 @@
 use super::{ListenerId, Towards, balancer::Services};
 use onionskin_core::time::Instant;
 use onionskin_deployment::socks5::Socks5Exchange;
-use std::{collections::VecDeque, ops::Range};
+use std::collections::VecDeque;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,11 +60,6 @@ impl Link {
             awaits_room: false,
             is_dripping: false,
         }
-    }
-
-    /// True if one of these members has sent replies in pieces.
-    pub(super) fn drips_from(&self, members: &Range<usize>) -> bool {
-        self.is_dripping && members.contains(&self.member)
     }
 
     pub(super) fn direction(&mut self, towards: Towards) -> &mut Direction {

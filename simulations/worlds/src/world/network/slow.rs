@@ -169,12 +169,11 @@ impl Network {
     /// Lets the rest of the replies of members that were slow arrive now.
     fn hasten(&mut self, now: Instant, members: &Range<usize>) {
         for ((at, number), (id, parcel)) in std::mem::take(&mut self.under_way) {
-            let link = self
-                .links
-                .get_mut(&id)
-                .filter(|link| link.drips_from(members));
-            let at = match link {
-                Some(link) if matches!(parcel, Parcel::Answer(_)) => {
+            let link = self.links.get_mut(&id);
+            let link = link.filter(|link| members.contains(&link.member));
+            let at = match (link, &parcel) {
+                (Some(_), Parcel::Read) => at.min(now),
+                (Some(link), Parcel::Answer(_)) if link.is_dripping => {
                     link.down.last = link.down.last.min(now);
                     at.min(now)
                 }
@@ -182,10 +181,9 @@ impl Network {
             };
             self.under_way.insert((at, number), (id, parcel));
         }
-        for link in self.links.values_mut() {
-            if link.drips_from(members) {
-                link.is_dripping = false;
-            }
+        let links = self.links.values_mut();
+        for link in links.filter(|link| members.contains(&link.member)) {
+            link.is_dripping = false;
         }
     }
 }
