@@ -321,7 +321,8 @@ fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan
         let at = moment(options, random);
         let end = end_of(at, options, random);
         let reads_nothing = random.chance(1, 3);
-        let pause = Span(Duration::from_millis(1 + random.below(200)));
+        // With shorter pauses, a run would need too many steps.
+        let pause = Span(Duration::from_millis(10 + random.below(190)));
         let slow = SlowMember {
             member: Some(index(random, options.members)),
             reads: reads_nothing || random.chance(2, 3),
