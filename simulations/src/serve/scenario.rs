@@ -95,12 +95,13 @@ fn named(scenario: &Scenario) -> Scenario {
     named.rates.get_or_insert_default();
     named.authentication.get_or_insert(false);
     named.disasters.get_or_insert(0);
+    named.swarm = None;
     let min = *named.min_latency.get_or_insert(Span(Duration::ZERO));
     named.max_latency.get_or_insert(min);
     named
 }
 
-/// True if a disaster is one of a simulated client.
+/// True if a disaster is one of a simulated client, or of the simulated network.
 const fn is_of_clients(disaster: &Disaster) -> bool {
     matches!(
         disaster,
@@ -108,6 +109,10 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::CloseClient(_)
             | Disaster::ListMembers(_)
             | Disaster::SilenceNames
+            | Disaster::FailNames(_)
+            | Disaster::SlowMember(_)
+            | Disaster::EndSlowness
+            | Disaster::MendNames
     )
 }
 
@@ -121,6 +126,7 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
         ("client", !scenario.each_client.is_empty()),
         ("srv", scenario.srv.is_some()),
         ("grace", scenario.grace.is_some()),
+        ("swarm", scenario.swarm.is_some()),
         ("client-options", scenario.client_options.is_some()),
         ("proxy", scenario.proxy.is_some()),
         ("expect", scenario.expect.is_some()),

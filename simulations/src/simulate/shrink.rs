@@ -87,6 +87,9 @@ fn explicit(seed: u64, scenario: &Scenario) -> Scenario {
     explicit.proxy = Some(options.proxy);
     explicit.authentication = Some(options.authentication);
     explicit.disasters = None;
+    if scenario.swarm == Some(true) {
+        explicit.name_servers(&options);
+    }
     explicit.grace = Some(Span(options.grace));
     let drawn = || drawn_schedule(seed, &options);
     let mut schedule = scenario.schedule.clone().unwrap_or_else(drawn);
@@ -151,6 +154,9 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         let (schedule, end) = (smaller.schedule.iter_mut(), smaller.safety);
         schedule.for_each(|events| events.retain(|event| Some(event.at) < end));
     });
+    add(&|smaller| smaller.member_options = Vec::new());
+    add(&|smaller| smaller.version = None);
+    add(&|smaller| smaller.srv = None);
     add(&|smaller| smaller.authentication = Some(false));
     add(&|smaller| smaller.proxy = Some(WorldProxy::None));
     for place in 0..scenario.schedule.as_ref().map_or(0, Vec::len) {
@@ -184,7 +190,7 @@ const EXPECTATIONS: [fn(&mut Expect); 4] = [
 ];
 
 /// The rates of faults.
-const RATES: [fn(&mut Rates) -> &mut u16; 11] = [
+const RATES: [fn(&mut Rates) -> &mut u16; 12] = [
     |rates| &mut rates.refuse,
     |rates| &mut rates.vanish,
     |rates| &mut rates.reset,
@@ -193,6 +199,7 @@ const RATES: [fn(&mut Rates) -> &mut u16; 11] = [
     |rates| &mut rates.slow,
     |rates| &mut rates.truncate,
     |rates| &mut rates.corrupt,
+    |rates| &mut rates.duplicate,
     |rates| &mut rates.cancel,
     |rates| &mut rates.unresolved,
     |rates| &mut rates.unpolled,

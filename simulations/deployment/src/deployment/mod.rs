@@ -25,7 +25,7 @@ mod upkeep;
 mod users;
 mod version;
 
-pub use crate::server::{Job, JobDone, JobKey, is_command};
+pub use crate::server::{Job, JobDone, JobKey, Shedding, is_command};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;

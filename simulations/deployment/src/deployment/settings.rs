@@ -1,6 +1,6 @@
 //! Changes of the settings of members while they run.
 
-use super::{Deployment, MemberOptions, ServerVersion, Shape};
+use super::{Deployment, MemberOptions, ServerVersion, Shape, Shedding};
 use crate::server::Member;
 use onionskin_core::time::Instant;
 
@@ -11,6 +11,25 @@ impl Deployment {
         let clients = self.members();
         for member in &mut self.members[..clients] {
             member.limit_connections(most);
+        }
+    }
+
+    /// Sets the share of requests and handshakes that a member, router or service refuses because
+    /// of overload, until the next call or until its process ends. Without effect if there is no
+    /// such member.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, Shedding};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("a", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([0; 32])).expect("valid options");
+    /// let shedding = Shedding { requests_per_mille: 200, ..Shedding::default() };
+    /// deployment.set_shedding(0, shedding);
+    /// ```
+    pub fn set_shedding(&mut self, member: usize, shedding: Shedding) {
+        if let Some(member) = self.clients_member(member) {
+            member.set_shedding(shedding);
         }
     }
 

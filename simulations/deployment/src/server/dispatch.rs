@@ -58,13 +58,17 @@ pub(super) fn writes_documents(name: &str) -> bool {
 }
 
 impl Member {
-    /// Starts a request. A fail point can delay the request, make it fail or change its reply.
+    /// Starts a request. An overloaded server can refuse it. A fail point can delay the request,
+    /// make it fail or change its reply.
     pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
         let app = self.connection(conn).and_then(|c| c.app_name.clone());
         let app = app.or_else(|| super::hello::app_name(&request));
         let effect = match self.is_internal(conn) {
             true => None,
-            false => self.fail_effect(&request, app.as_deref()),
+            false => {
+                let refusal = self.shed(&request);
+                refusal.or_else(|| self.fail_effect(&request, app.as_deref()))
+            }
         };
         let Some(effect) = effect else {
             return self.run(now, conn, request, None);

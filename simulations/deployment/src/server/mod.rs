@@ -55,6 +55,7 @@ pub use commands::is_command;
 pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;
 pub use job::{Job, JobDone, JobKey};
+pub use overload::Shedding;
 pub(crate) use reply::Times;
 pub(crate) use transaction::CommitMessage;
 

@@ -1,8 +1,13 @@
-//! The labels and the backoff time in the errors of an overloaded server.
+//! The overload of a server: the requests and handshakes that it refuses, and the labels and the
+//! backoff time in its errors.
 
 use super::{
+    Member,
+    connection::Request,
+    dispatch::{is_read, writes_documents},
     document::integer_field,
-    fault::{Fault, bad_value},
+    fail_point::FailEffect,
+    fault::{Fault, bad_value, fault},
 };
 use bson::{Bson, Document};
 
@@ -17,10 +22,23 @@ const SHED: i32 = 462;
 /// The label of all overload errors.
 const OVERLOADED: &str = "SystemOverloadedError";
 
-/// The value of [`PARAMETER`].
+/// The share of its work that an overloaded server refuses. Default: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shedding {
+    /// In how many of 1000 cases a request to read or write data fails with the error 462
+    /// (`IngressRequestRateLimitExceeded`), without being executed (BP-1). Other requests, such as
+    /// those of monitoring, authentication and the ends of transactions, are never refused.
+    pub requests_per_mille: u16,
+    /// In how many of 1000 cases a new connection is closed instead of an answer to its first
+    /// `hello` (BP-15).
+    pub handshakes_per_mille: u16,
+}
+
+/// The overload of a server, and the value of [`PARAMETER`].
 #[derive(Debug, Default)]
 pub(super) struct Overload {
     base_backoff_ms: i32,
+    shedding: Shedding,
 }
 
 impl Overload {
@@ -41,6 +59,46 @@ impl Overload {
         let is_overload = labels.iter().any(|label| label == OVERLOADED);
         (is_overload && self.base_backoff_ms > 0).then_some(self.base_backoff_ms)
     }
+}
+
+impl Member {
+    /// Sets the share of the requests and handshakes that the server refuses from now on.
+    pub(crate) const fn set_shedding(&mut self, shedding: Shedding) {
+        self.overload.shedding = shedding;
+    }
+
+    /// Returns the refusal of a request, if the server refuses it because of overload.
+    pub(super) fn shed(&mut self, request: &Request) -> Option<FailEffect> {
+        let is_handshake = is_handshake(request);
+        let Shedding {
+            requests_per_mille,
+            handshakes_per_mille,
+        } = self.overload.shedding;
+        let rate = match &*request.name {
+            _ if is_handshake => handshakes_per_mille,
+            name if is_read(name) || writes_documents(name) => requests_per_mille,
+            _ => 0,
+        };
+        // Without overload, nothing is drawn.
+        if rate == 0 || !self.random.chance(rate.into(), 1000) {
+            return None;
+        }
+        let refusal = Fault {
+            labels: labels(SHED),
+            ..fault(SHED, "the request exceeds the rate limit of the server")
+        };
+        Some(FailEffect {
+            close: is_handshake,
+            fault: Some(refusal),
+            ..FailEffect::default()
+        })
+    }
+}
+
+/// True for the first hello of a connection, in which the client describes itself.
+fn is_handshake(request: &Request) -> bool {
+    matches!(&*request.name, "hello" | "isMaster" | "ismaster")
+        && request.command.contains_key("client")
 }
 
 /// Returns the labels of an error with this code, if it is an overload error.

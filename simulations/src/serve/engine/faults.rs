@@ -131,6 +131,10 @@ impl Faults {
                 flip(&mut bytes, bit);
                 peer.post(now, at, bytes);
             }
+            Some(Mishap::Duplicate) => {
+                peer.post(now, at, bytes.clone());
+                peer.post(now, at, bytes);
+            }
             Some(Mishap::Slow) => {
                 for (after, piece) in pieces(&mut random, &bytes) {
                     peer.post(now, at + after, piece.to_vec());
@@ -161,10 +165,12 @@ impl Faults {
                     peer.keep_request(now + delay + after, piece.to_vec());
                 }
             }
-            Some(Mishap::Truncate(_) | Mishap::Corrupt(_)) | None if delay.is_zero() => {
+            Some(Mishap::Truncate(_) | Mishap::Corrupt(_) | Mishap::Duplicate) | None
+                if delay.is_zero() =>
+            {
                 return Fate::Arrive;
             }
-            Some(Mishap::Truncate(_) | Mishap::Corrupt(_)) | None => {
+            Some(Mishap::Truncate(_) | Mishap::Corrupt(_) | Mishap::Duplicate) | None => {
                 peer.keep_request(now + delay, bytes.to_vec());
             }
         }

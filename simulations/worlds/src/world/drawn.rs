@@ -5,6 +5,7 @@ use super::{
     options::{WorldOptions, index, world_seed},
     plan::Disaster,
     scenario::{Scheduled, Span},
+    swarm,
 };
 use onionskin_core::random::Random;
 use std::{collections::BTreeSet, time::Duration};
@@ -196,6 +197,9 @@ pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Vec<Schedule
         }
     }
     plan.extend(drawn_of_shards(options, random));
+    if options.swarm {
+        plan.extend(swarm::drawn(options, random));
+    }
     let scheduled = |(at, event)| Scheduled {
         at: Span(at),
         event,
@@ -212,10 +216,13 @@ mod tests {
     fn drawn_disasters_fit_the_shape_and_leave_a_client() {
         for seed in 0..500 {
             let mut options = WorldOptions::drawn(seed);
+            if seed.is_multiple_of(2) {
+                options = options.swarm(seed);
+            }
             options.disasters = 12;
             options.authentication = true;
             let mut closed = BTreeSet::new();
-            let scenario = Scenario {
+            let mut scenario = Scenario {
                 shape: Some(match options.has_routers() {
                     true if options.load_balanced => WorldShape::LoadBalanced,
                     true => WorldShape::Sharded,
@@ -224,6 +231,7 @@ mod tests {
                 members: Some(options.members),
                 ..Scenario::default()
             };
+            scenario.name_servers(&options);
             for Scheduled { event, .. } in drawn_schedule(seed, &options) {
                 if let Disaster::CloseClient(client) = event {
                     assert!(closed.insert(client), "seed {seed}: {client} closes twice");

@@ -20,6 +20,9 @@ impl Scenario {
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
             Disaster::FailCommands(ref fault) => fault.idle(),
+            Disaster::Overload(ref overload) => overload.idle(),
+            Disaster::SlowMember(ref slow) => slow.idle(),
+            Disaster::FailNames(ref failures) => failures.idle(),
             Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
                 Some("only clients with `srv` have a name server")
             }

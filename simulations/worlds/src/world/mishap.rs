@@ -42,12 +42,14 @@ pub enum Mishap {
     Truncate(usize),
     /// The bit with this number is flipped. The lowest bit of the first byte has the number 0.
     Corrupt(usize),
+    /// The message arrives twice.
+    Duplicate,
     /// The message arrives in small pieces.
     Slow,
 }
 
 impl Rates {
-    /// Draws the faults of a message. Only replies are truncated or corrupted.
+    /// Draws the faults of a message. Only replies are truncated, corrupted or duplicated.
     pub fn draw(&self, random: &mut Random, length: usize, is_reply: bool) -> Mishaps {
         let mut mishaps = Mishaps::default();
         if is_drawn(random, self.half_open) {
@@ -72,6 +74,9 @@ impl Rates {
         if is_reply && is_drawn(random, self.corrupt) {
             let reach = length.min(CORRUPTIBLE_BYTES) * 8;
             return Some(Mishap::Corrupt(below(random, reach)));
+        }
+        if is_reply && is_drawn(random, self.duplicate) {
+            return Some(Mishap::Duplicate);
         }
         is_drawn(random, self.slow).then_some(Mishap::Slow)
     }
@@ -129,6 +134,7 @@ mod tests {
             reset: 100,
             truncate: 100,
             corrupt: 100,
+            duplicate: 100,
             slow: 100,
             ..Rates::default()
         };
@@ -150,11 +156,15 @@ mod tests {
                     assert!(is_reply && bit < 80, "{drawn:?}");
                     "corrupt"
                 }
+                Some(Mishap::Duplicate) => {
+                    assert!(is_reply, "{drawn:?}");
+                    "duplicate"
+                }
                 Some(Mishap::Slow) => "slow",
             };
             seen.insert(name);
         }
-        assert_eq!(seen.len(), 7, "{seen:?}");
+        assert_eq!(seen.len(), 8, "{seen:?}");
         let none = Rates::default().draw(random, 10, true);
         assert_eq!(none, Mishaps::default());
     }

@@ -1,35 +1,145 @@
-//! The name server of the clients' seed list, whose records change while a run lasts.
+//! The name server of the clients, whose records change and whose lookups can fail while a run
+//! lasts.
 
-use super::{plan::Disaster, scenario::Scheduled, setup};
+use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, scenario::Scheduled, setup};
 use onionskin_core::{
     address::Address,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
     error::{DnsFailure, Error, ErrorKind},
+    random::Random,
     time::Instant,
 };
-use std::{collections::BTreeSet, time::Duration};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+/// The time after which the system gives up the lookup of an address without an answer: two
+/// attempts of 5 s.
+const UNANSWERED: Duration = Duration::from_secs(10);
+
+/// The time after which the lookup of an address fails if the name server answers.
+const ANSWERED: Duration = Duration::from_millis(20);
+
+/// The rates at which lookups of SRV and TXT records and of addresses fail: in how many of 1000
+/// lookups each failure happens, if none before it in this list does. Default: 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LookupFailures {
+    /// There is no answer. The lookup of an address then fails after 10 s, and that of records
+    /// after `connectTimeoutMS`.
+    pub unanswered: u16,
+    /// The name server fails (SERVFAIL).
+    pub failed: u16,
+    /// The answer is truncated, also over TCP.
+    pub truncated: u16,
+    /// The answer has no records.
+    pub empty: u16,
+}
+
+impl LookupFailures {
+    /// Returns the reason why no lookup fails or a rate cannot be, if there is one.
+    pub(super) fn idle(&self) -> Option<&'static str> {
+        if self.rates().iter().any(|(rate, _)| *rate > PER_MILLE) {
+            Some("each rate of `fail-names` must be from 0 to 1000")
+        } else if *self == Self::default() {
+            Some("`fail-names` needs a rate above zero")
+        } else {
+            None
+        }
+    }
+
+    fn rates(&self) -> [(u16, LookupFailure); 4] {
+        [
+            (self.unanswered, LookupFailure::Unanswered),
+            (self.failed, LookupFailure::Failed),
+            (self.truncated, LookupFailure::Truncated),
+            (self.empty, LookupFailure::Empty),
+        ]
+    }
+}
+
+impl fmt::Display for LookupFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("of 1000 lookups end")?;
+        for (place, (rate, failure)) in self.rates().into_iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            write!(f, "{comma} {rate} {failure}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The failure of a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookupFailure {
+    Unanswered,
+    Failed,
+    Truncated,
+    Empty,
+}
+
+impl LookupFailure {
+    /// Returns the answer to a query for records; `None` if there will be none.
+    pub(super) fn answer(self) -> Option<Result<DnsAnswer, Error>> {
+        let (failure, message) = match self {
+            Self::Unanswered => return None,
+            Self::Failed => (DnsFailure::Refused, "the name server failed (SERVFAIL)"),
+            Self::Truncated => (DnsFailure::Malformed, "the answer is truncated over TCP"),
+            Self::Empty => (DnsFailure::NoRecords, "there are no records of this type"),
+        };
+        let message = message.to_owned();
+        Some(Err(ErrorKind::DnsResolve { failure, message }.into()))
+    }
+
+    /// Returns the time after which the lookup of an address fails.
+    pub(super) const fn of_address(self) -> Duration {
+        match self {
+            Self::Unanswered => UNANSWERED,
+            Self::Failed | Self::Truncated | Self::Empty => ANSWERED,
+        }
+    }
+}
+
+impl fmt::Display for LookupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unanswered => "without an answer",
+            Self::Failed => "with SERVFAIL",
+            Self::Truncated => "with a truncated answer",
+            Self::Empty => "with an empty answer",
+        })
+    }
+}
 
 /// The name server. Its records are the members that are listed. It has no TXT record.
 #[derive(Debug)]
 pub(super) struct Names {
     listed: Vec<Address>,
     is_silent: bool,
+    failures: LookupFailures,
+    random: Random,
     changed: Instant,
 }
 
 impl Names {
     /// Creates the name server. It lists all members and answers, unless events at the very
     /// beginning of the schedule say otherwise, because clients ask before the first event.
-    pub(super) fn new(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Self {
+    pub(super) fn new(
+        members: &[Address],
+        schedule: Option<&Vec<Scheduled>>,
+        random: Random,
+    ) -> Self {
         let mut names = Self {
             listed: members.to_vec(),
             is_silent: false,
+            failures: LookupFailures::default(),
+            random,
             changed: Instant::ZERO,
         };
         for scheduled in schedule.into_iter().flatten().filter(|s| s.at.0.is_zero()) {
             match &scheduled.event {
                 Disaster::ListMembers(places) => names.list(Instant::ZERO, members, places),
                 Disaster::SilenceNames => names.be_silent(),
+                Disaster::FailNames(failures) => names.fail(*failures),
                 _ => {}
             }
         }
@@ -53,6 +163,28 @@ impl Names {
         if std::mem::take(&mut self.is_silent) {
             self.changed = now;
         }
+        self.mend(now);
+    }
+
+    /// Makes lookups fail at these rates from now on.
+    pub(super) const fn fail(&mut self, failures: LookupFailures) {
+        self.failures = failures;
+    }
+
+    /// Makes no lookup fail from now on.
+    pub(super) fn mend(&mut self, now: Instant) {
+        if std::mem::take(&mut self.failures) != LookupFailures::default() {
+            self.changed = now;
+        }
+    }
+
+    /// Draws whether a lookup fails. Without rates, nothing is drawn.
+    pub(super) fn draw_failure(&mut self) -> Option<LookupFailure> {
+        let rates = self.failures.rates();
+        let mut drawn = rates
+            .into_iter()
+            .filter(|(rate, _)| is_drawn(&mut self.random, *rate));
+        drawn.next().map(|(_, failure)| failure)
     }
 
     /// Returns the answer to a query; `None` if there will be none.
@@ -83,7 +215,8 @@ impl Names {
     /// Returns the members that a client behind routers must know at this time; `None` if the
     /// records changed within the last `patience`, or list nobody.
     pub(super) fn known(&self, at: Instant, patience: Duration) -> Option<BTreeSet<Address>> {
-        let is_news = self.is_silent || self.changed + patience > at;
+        let fails = self.failures != LookupFailures::default();
+        let is_news = self.is_silent || fails || self.changed + patience > at;
         let known = self.listed.iter().cloned().collect::<BTreeSet<_>>();
         (!is_news && !known.is_empty()).then_some(known)
     }
@@ -99,7 +232,13 @@ pub(super) fn unanswered() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::scenario::Span;
+    use crate::world::{
+        Rates, Scenario, Way, WorldProxy, WorldShape, options::world_seed, run_seed, scenario::Span,
+    };
+
+    fn names(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
+        Names::new(members, schedule, world_seed(1).random())
+    }
 
     fn ask(names: &Names, kind: RecordKind) -> Option<Result<usize, Error>> {
         let answer = names.answer(&DnsQuery::new(&setup::srv_name(), kind))?;
@@ -109,7 +248,7 @@ mod tests {
     #[test]
     fn the_records_are_those_of_the_last_list() {
         let members: Vec<Address> = ["a", "b"].map(|host| Address::tcp(host, 1)).to_vec();
-        let mut names = Names::new(&members, None);
+        let mut names = self::names(&members, None);
         assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(2)));
         assert!(matches!(ask(&names, RecordKind::Txt), Some(Err(_))));
         names.be_silent();
@@ -135,8 +274,76 @@ mod tests {
             event: Disaster::ListMembers(vec![1]),
         };
         for (at, listed) in [(0, 1), (1, 2)] {
-            let names = Names::new(&members, Some(&vec![first(at)]));
+            let names = self::names(&members, Some(&vec![first(at)]));
             assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(listed)));
+        }
+    }
+
+    #[test]
+    fn lookups_fail_at_their_rates_until_they_are_mended() {
+        let mut names = self::names(&[], None);
+        assert_eq!(names.draw_failure(), None);
+        names.fail(LookupFailures {
+            unanswered: 200,
+            failed: 200,
+            truncated: 200,
+            empty: 200,
+        });
+        let lookups = 0..2_000;
+        let drawn: Vec<LookupFailure> = lookups.filter_map(|_| names.draw_failure()).collect();
+        for failure in LookupFailures::default()
+            .rates()
+            .map(|(_, failure)| failure)
+        {
+            let count = drawn.iter().filter(|other| **other == failure).count();
+            assert!((100..500).contains(&count), "{failure}: {count}");
+        }
+        names.mend(Instant::ZERO);
+        assert_eq!(names.draw_failure(), None);
+    }
+
+    #[test]
+    fn clients_meet_failing_lookups_of_records_and_of_addresses() {
+        let at = |seconds, event| Scheduled {
+            at: Span(Duration::from_secs(seconds)),
+            event,
+        };
+        let failures = LookupFailures {
+            unanswered: 150,
+            failed: 150,
+            truncated: 150,
+            empty: 150,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::Sharded),
+            members: Some(3),
+            clients: Some(3),
+            srv: Some(true),
+            safety: Some(Span(Duration::from_secs(30))),
+            proxy: Some(WorldProxy::None),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![
+                at(0, Disaster::FailNames(failures)),
+                at(5, Disaster::Disconnect(0)),
+                at(20, Disaster::MendNames),
+            ]),
+            ..Scenario::default()
+        };
+        assert_eq!(scenario.fault(), None);
+        for way in [Way::Core, Way::Runtime] {
+            let mut seen = BTreeSet::new();
+            for seed in 0..3 {
+                let mut options = scenario.options(seed);
+                options.keep_trace = true;
+                let report = run_seed(seed, way, options);
+                assert!(report.failure.is_none(), "{report}");
+                let lines = report.trace.lines().filter(|line| line.contains(" ends "));
+                let of = |name: &'static str| move |line: &str| line.contains(name).then_some(name);
+                let srv = lines.clone().filter_map(of("lookup of _mongodb._tcp"));
+                let hosts = lines.filter_map(of("lookup of member"));
+                seen.extend(srv.chain(hosts));
+            }
+            assert_eq!(seen.len(), 2, "{way}: {seen:?}");
         }
     }
 }

@@ -12,6 +12,9 @@ use std::{fmt, time::Duration};
 /// The default of [`WorldOptions::grace`].
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
+/// The rate of a fault that happens each time.
+pub(super) const PER_MILLE: u16 = 1000;
+
 /// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -50,6 +53,8 @@ pub struct Rates {
     pub truncate: u16,
     /// A bit at the beginning of a reply is flipped.
     pub corrupt: u16,
+    /// A reply arrives twice.
+    pub duplicate: u16,
     /// A caller abandons its operation.
     pub cancel: u16,
     /// A name lookup fails.
@@ -70,19 +75,20 @@ impl Rates {
             slow,
             truncate,
             corrupt,
+            duplicate,
             cancel,
             unresolved,
             unpolled,
         } = *self;
         let rates = [
-            refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, cancel, unresolved,
-            unpolled,
+            refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, duplicate, cancel,
+            unresolved, unpolled,
         ];
         rates.into_iter().max().unwrap_or_default()
     }
 
-    /// Draws all rates but `unpolled`. About half of them are 0, a quarter are low, and a quarter
-    /// can be high.
+    /// Draws all rates but `unpolled` and `duplicate`. About half of them are 0, a quarter are low,
+    /// and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -98,6 +104,7 @@ impl Rates {
             slow: rate(300),
             truncate: rate(30),
             corrupt: rate(30),
+            duplicate: 0,
             cancel: rate(400),
             unresolved: rate(200),
             unpolled: 0,
@@ -174,6 +181,9 @@ pub struct WorldOptions {
     pub disasters: usize,
     /// The disasters of the run. Default: `None`, so that they are drawn.
     pub schedule: Option<Vec<Scheduled>>,
+    /// True if the drawn disasters have the further kinds of [`swarm`](Self::swarm). Default:
+    /// false.
+    pub swarm: bool,
     /// The expectations of the scenario. A run that does not meet them fails. Default: none.
     pub expect: Expect,
     /// The shortest time that a message takes.
@@ -236,6 +246,7 @@ impl WorldOptions {
             },
             disasters: index(random, 8),
             schedule: None,
+            swarm: false,
             expect: Expect::default(),
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
@@ -266,6 +277,7 @@ impl WorldOptions {
         self.rates = Rates::default();
         self.disasters = 0;
         self.schedule = None;
+        self.swarm = false;
         self
     }
 
@@ -347,7 +359,7 @@ impl WorldOptions {
     pub fn is_calm(&self) -> bool {
         let is_planned = match &self.schedule {
             Some(schedule) => !schedule.is_empty(),
-            None => self.disasters > 0,
+            None => self.disasters > 0 || self.swarm,
         };
         !is_planned && self.rates == Rates::default()
     }

@@ -5,9 +5,12 @@ use super::{
     command_fault::CommandFault,
     drawn::drawn,
     member::WorldMember,
+    names::LookupFailures,
     options::WorldOptions,
+    overload::ServerOverload,
     releases,
     scenario::{Scheduled, Span},
+    slow_member::SlowMember,
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -106,6 +109,11 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// A member reads requests slowly, so that its clients cannot write, or sends replies in small
+    /// pieces.
+    SlowMember(SlowMember),
+    /// No member is slow any more.
+    EndSlowness,
     /// The process of a member is frozen for a while. The system still accepts connections and
     /// bytes for it. Routers and services cannot be frozen.
     FreezeMember {
@@ -127,16 +135,26 @@ pub enum Disaster {
     ListMembers(Vec<usize>),
     /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
     SilenceNames,
+    /// Lookups of the clients fail at these rates: those of their seed lists and those of the
+    /// addresses of hosts.
+    FailNames(LookupFailures),
+    /// No lookup fails in this way any more.
+    MendNames,
     /// All logins expire: the servers require authentication again with the error 391.
     ExpireLogins,
     /// Commands fail, block or lose their connection.
     FailCommands(CommandFault),
     /// No command fails in this way any more.
     EndFailures,
+    /// Servers refuse requests or new connections because of overload.
+    Overload(ServerOverload),
+    /// No server is overloaded any more.
+    EndOverload,
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, the name server answers, and no more faults are drawn.
+    /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
+    /// more faults are drawn.
     Heal,
 }
 
@@ -147,6 +165,8 @@ impl Disaster {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
+            Self::Overload(ref overload) => overload.begin(deployment),
+            Self::EndOverload => ServerOverload::end_all(deployment),
             Self::Kill(member) => deployment.kill(now, member),
             Self::ShutDown(member) => deployment.shut_down(now, member),
             Self::Restart(member) => deployment.restart(now, member),
@@ -177,6 +197,7 @@ impl Disaster {
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
+                ServerOverload::end_all(deployment);
                 deployment.limit_connections(None);
                 deployment.heal(now);
                 for member in 0..deployment.members() {
@@ -189,9 +210,13 @@ impl Disaster {
             }
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::SlowMember(_)
+            | Self::EndSlowness
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::CloseClient(_) => {}
         }
     }
@@ -227,9 +252,13 @@ impl Disaster {
         match self {
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::SlowMember(_)
+            | Self::EndSlowness
             | Self::Freeze { .. }
             | Self::ListMembers(_)
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::CloseClient(_) => true,
             Self::Kill(_)
             | Self::ShutDown(_)
@@ -254,6 +283,8 @@ impl Disaster {
             | Self::ExpireLogins
             | Self::FailCommands(_)
             | Self::EndFailures
+            | Self::Overload(_)
+            | Self::EndOverload
             | Self::Heal => false,
         }
     }
@@ -261,15 +292,21 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or an upgrade can have an effect.
+    /// fault of commands or of lookups, an overload, a slow member or an upgrade can have an
+    /// effect.
     ///
     /// # Errors
     ///
-    /// The text says which member or shard is missing, or what the fault or the upgrade needs.
+    /// The text says which member or shard is missing, or what the disaster needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
-        if let Self::FailCommands(fault) = self
-            && let Some(reason) = fault.idle()
-        {
+        let idle = match self {
+            Self::FailCommands(fault) => fault.idle(),
+            Self::Overload(overload) => overload.idle(),
+            Self::SlowMember(slow) => slow.idle(),
+            Self::FailNames(failures) => failures.idle(),
+            _ => None,
+        };
+        if let Some(reason) = idle {
             return Err(reason.to_owned());
         }
         if let Self::Upgrade { version, .. } = self {
@@ -302,6 +339,8 @@ impl Disaster {
         let mut needs = Needs::default();
         match *self {
             Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
+            Self::Overload(ref overload) => needs.members = overload.member.map_or(0, up_to),
+            Self::SlowMember(ref slow) => needs.members = slow.member.map_or(0, up_to),
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)
@@ -335,10 +374,14 @@ impl Disaster {
             Self::StepDown
             | Self::JoinMembers
             | Self::JoinClients
+            | Self::EndSlowness
             | Self::SilenceNames
+            | Self::FailNames(_)
+            | Self::MendNames
             | Self::LimitConnections(_)
             | Self::ExpireLogins
             | Self::EndFailures
+            | Self::EndOverload
             | Self::Heal => {}
         }
         needs
@@ -415,9 +458,15 @@ impl fmt::Display for Disaster {
             }
             Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
             Self::SilenceNames => f.write_str("the name server is silent"),
+            Self::FailNames(failures) => write!(f, "{failures}"),
+            Self::MendNames => f.write_str("no lookup fails any more"),
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),
             Self::EndFailures => f.write_str("no command fails any more"),
+            Self::Overload(overload) => write!(f, "{overload}"),
+            Self::SlowMember(slow) => write!(f, "{slow}"),
+            Self::EndSlowness => f.write_str("no member is slow any more"),
+            Self::EndOverload => f.write_str("no member is overloaded any more"),
             Self::CloseClient(client) => write!(f, "client {client} is closed"),
             Self::Heal => f.write_str("all faults end"),
         }

@@ -20,8 +20,8 @@ use super::{
     client::{self, WorldClient, foreign_option},
     expect::{self, Expect},
     member::WorldMember,
-    options::{GRACE, Rates, Way, Workload, WorldOptions, WorldProxy},
-    plan::{Disaster, Needs},
+    options::{PER_MILLE, Rates, Way, Workload, WorldOptions, WorldProxy},
+    plan::Disaster,
     run_seed,
 };
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,6 @@ const MAX_SHARDS: usize = 20;
 const MAX_CLIENTS: usize = 100;
 pub(super) const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
-
-/// The rate of a fault that happens each time.
-const PER_MILLE: u16 = 1000;
 
 /// The shortest election timeout. With a shorter one, heartbeats take all of the time.
 const MIN_ELECTION: Span = Span(Duration::from_millis(10));
@@ -123,6 +120,10 @@ pub struct Scenario {
     pub election_timeout: Option<Span>,
     /// The number of disasters that are drawn. No effect beside a schedule.
     pub disasters: Option<usize>,
+    /// True if the seed also draws the servers, the seed list and further kinds of disasters, as
+    /// [`WorldOptions::swarm`] says. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swarm: Option<bool>,
     /// The options of the first members of a replica set. The others are equal. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_options: Vec<WorldMember>,
@@ -153,12 +154,13 @@ impl Scenario {
             options = options.applications();
         }
         set(&mut options.members, self.members.as_ref());
-        options.member_options = self
-            .member_options
-            .iter()
-            .map(WorldMember::options)
-            .collect();
-        options.version = self.named_version();
+        if self.swarm == Some(true) {
+            options = options.swarm(seed);
+        } else {
+            let members = self.member_options.iter();
+            options.member_options = members.map(WorldMember::options).collect();
+            options.version = self.named_version();
+        }
         set(&mut options.shards, self.shards.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
@@ -255,6 +257,13 @@ impl Scenario {
     }
 
     fn server_fault(&self) -> Option<String> {
+        let names_servers = self.version.is_some() || !self.member_options.is_empty();
+        if self.swarm == Some(true) && (names_servers || self.schedule.is_some()) {
+            return Some(
+                "`swarm` draws `version`, `member-options` and the schedule, so name none of them"
+                    .to_owned(),
+            );
+        }
         let is_set = matches!(self.shape, Some(WorldShape::ReplicaSet));
         let (given, members) = (self.member_options.len(), self.members.unwrap_or(1));
         if given > 0 && (!is_set || members == 1) {
@@ -312,41 +321,6 @@ impl Scenario {
             return Some("`srv` needs `shape` to be replica-set or sharded".to_owned());
         }
         self.client_options.as_deref().and_then(foreign_option)
-    }
-
-    fn schedule_fault(&self) -> Option<String> {
-        let mut events = self.schedule.iter().flatten().peekable();
-        events.peek()?;
-        let Some(safety) = self.safety else {
-            return Some("a `schedule` needs `safety`, the time after which faults end".to_owned());
-        };
-        events.find_map(|Scheduled { at, event }| {
-            let Needs {
-                members,
-                clients,
-                shards,
-            } = event.needs();
-            if *at >= safety {
-                let at = String::from(*at);
-                return Some(format!("the event at {at} comes after the safety phase"));
-            }
-            if let Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } = event
-                && at.0.saturating_add(pause.0)
-                    > safety.0 + self.grace.map_or(GRACE, |grace| grace.0)
-            {
-                return Some("a freeze must end within `safety` and `grace`".to_owned());
-            }
-            if let Some(reason) = self.idle_event(event) {
-                return Some(reason.to_owned());
-            }
-            let lacks = |name, needed: usize, number: Option<usize>| {
-                let is_lacking = needed > number.unwrap_or(1);
-                is_lacking.then(|| format!("an event needs `{name} = {needed}` or more"))
-            };
-            lacks("members", members, self.members)
-                .or_else(|| lacks("clients", clients, self.clients))
-                .or_else(|| lacks("shards", shards, self.shards))
-        })
     }
 }
 

@@ -64,15 +64,54 @@ impl CoreWorld {
             now,
             format_args!("client {client} socket {id} transmit {summary}"),
         );
-        let known = self.sides[client].sockets.get(&socket);
-        match known.map(|socket| (socket.holder, socket.link)) {
-            Some((Holder::Core, Some(link))) => {
-                self.network.send(now, link, bytes, &mut self.trace);
+        let known = self.sides[client].sockets.get_mut(&socket);
+        match known.map(|socket| (socket.holder, socket.link, &mut socket.outbox)) {
+            Some((Holder::Core, Some(_), outbox)) => {
+                outbox.extend(bytes);
+                self.flush(client, socket);
             }
             other => {
                 let message = format!("client {client} transmits on {other:?}");
                 self.fail(FailureKind::Crash, message);
             }
+        }
+    }
+
+    /// Sends what the core has to send on a socket, as far as there is room.
+    pub(super) fn flush(&mut self, client: usize, id: SocketId) {
+        let now = self.now;
+        let Some(socket) = self.sides[client].sockets.get_mut(&id) else {
+            return;
+        };
+        let Some(link) = socket.link.filter(|_| !socket.outbox.is_empty()) else {
+            return;
+        };
+        let room = self.network.room(now, link, &mut self.trace);
+        let count = room.unwrap_or(usize::MAX).min(socket.outbox.len());
+        if count > 0 {
+            let bytes: Vec<u8> = socket.outbox.drain(..count).collect();
+            self.network.send(now, link, &bytes, &mut self.trace);
+        }
+    }
+
+    /// Continues the writes of connections that have room again.
+    pub(super) fn write_again(&mut self) {
+        let now = self.now;
+        while let Some((link, client)) = self.network.poll_writable() {
+            let side = &self.sides[client];
+            let Some(&socket) = side.links.get(&link) else {
+                continue;
+            };
+            let holder = side.sockets.get(&socket).map(|socket| socket.holder);
+            let wakeup = match holder {
+                Some(Holder::Core) => Wakeup::Flush { socket },
+                Some(Holder::Task(task)) => {
+                    let turn = side.tasks[task].turn;
+                    Wakeup::Write { task, turn }
+                }
+                Some(Holder::Nobody) | None => continue,
+            };
+            self.schedule(now, client, wakeup);
         }
     }
 
@@ -151,7 +190,7 @@ impl CoreWorld {
         {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
-        self.network.names().answer(query)
+        self.network.look_up(self.now, query, &mut self.trace)
     }
 
     fn dial(&mut self, client: usize, socket: SocketId, address: &Address) {
@@ -160,6 +199,9 @@ impl CoreWorld {
         let link = if rate > 0 && self.random.chance(rate, 1000) {
             let at = now + Duration::from_millis(1 + self.random.below(2_000));
             self.schedule(at, client, Wakeup::Unresolved { socket });
+            None
+        } else if let Some(after) = self.network.fail_host(now, address.host(), &mut self.trace) {
+            self.schedule(now + after, client, Wakeup::Unresolved { socket });
             None
         } else {
             Some(self.network.dial(now, client, address, &mut self.trace))
@@ -180,6 +222,7 @@ impl CoreWorld {
             holder: Holder::Core,
             is_interrupted: false,
             inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
         };
         if side.sockets.insert(socket, entry).is_some() {
             let message = format!("client {client} dials {socket:?} twice");
@@ -248,8 +291,13 @@ impl CoreWorld {
             Holder::Core => self.give_to_core(client, id, incoming),
             Holder::Nobody => socket.inbox.push_back(incoming),
             Holder::Task(task) => {
+                let is_reset = incoming == Incoming::Reset;
                 socket.inbox.push_back(incoming);
-                self.progress(client, task);
+                // A write that waits for room fails.
+                match is_reset && self.network.room(self.now, link, &mut self.trace) == Some(0) {
+                    true => self.write(client, task),
+                    false => self.progress(client, task),
+                }
             }
         }
     }

@@ -56,22 +56,36 @@ impl CoreWorld {
         }
     }
 
-    /// Writes the request, or a part of it. A partial write is continued later.
+    /// Writes the request, or a part of it. A partial write is continued later. Without room, the
+    /// write continues when there is some.
     pub(super) fn write(&mut self, client: usize, task: usize) {
         let now = self.now;
         let is_partial = self.random.chance(1, 8);
-        let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state else {
+        let side = &mut self.sides[client];
+        let State::Exchanging(exchange) = &mut side.tasks[task].state else {
             return;
         };
         let id = exchange.socket();
+        let link = side.sockets.get(&id).and_then(|socket| socket.link);
         let mut length = exchange.output().len();
+        if length == 0 {
+            return self.progress(client, task);
+        }
         if is_partial && length > 1 {
             length = 1 + index(&mut self.random, length - 1);
+        }
+        let room = link.and_then(|link| self.network.room(now, link, &mut self.trace));
+        length = length.min(room.unwrap_or(length));
+        if length == 0 {
+            let inbox = side.sockets.get(&id).map(|socket| &socket.inbox);
+            if inbox.is_some_and(|inbox| inbox.contains(&Incoming::Reset)) {
+                self.end_exchange(client, task, Outcome::Failed(reset()));
+            }
+            return;
         }
         let bytes = exchange.output()[..length].to_vec();
         exchange.sent(length);
         let is_written = exchange.output().is_empty();
-        let link = self.sides[client].sockets.get(&id).and_then(|s| s.link);
         if let Some(link) = link {
             self.network.send(now, link, &bytes, &mut self.trace);
         }

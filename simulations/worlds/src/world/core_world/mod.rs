@@ -22,8 +22,7 @@ use super::{
     workload::{Entry, History, SLACK},
 };
 use onionskin_core::{
-    client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
-    error::Error,
+    client::{Action, Client, ClientConfig, Counts},
     event::Subscriptions,
     options::ReadPreference,
     random::Random,
@@ -35,7 +34,7 @@ use std::{
     ops::ControlFlow,
     time::Duration,
 };
-use tasks::Task;
+use tasks::{Task, Wakeup};
 
 /// The time limit for ending the sessions of all clients. The close of all connections has the same
 /// limit.
@@ -89,6 +88,8 @@ struct Socket {
     is_interrupted: bool,
     /// The events that arrived and are not handled yet.
     inbox: VecDeque<Incoming>,
+    /// The bytes of the core for which the connection has no room yet.
+    outbox: VecDeque<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,32 +97,6 @@ enum Holder {
     Core,
     Nobody,
     Task(usize),
-}
-
-/// A scheduled event. An event with the field `turn` has no effect if the turn of the task has
-/// changed.
-#[derive(Debug)]
-enum Wakeup {
-    /// A caller starts its next operation.
-    Next { task: usize },
-    /// A caller abandons the operation with this index in the history.
-    Leave { task: usize, place: usize },
-    /// A caller resumes its operation.
-    Resume { task: usize, turn: u64 },
-    /// A caller writes the rest of its request.
-    Write { task: usize, turn: u64 },
-    /// A caller learns that its exchange is interrupted.
-    Interrupt {
-        task: usize,
-        turn: u64,
-        error: Error,
-    },
-    /// The name lookup of a dial fails.
-    Unresolved { socket: SocketId },
-    /// The derivation of keys is finished.
-    Answered { id: QuestionId, answer: Answer },
-    /// The core gets inputs about a closed socket.
-    LateInput { socket: SocketId },
 }
 
 impl CoreWorld {
@@ -329,7 +304,7 @@ impl CoreWorld {
                     self.on_incoming(client, link, incoming);
                 }
             }
-            return;
+            return self.write_again();
         }
         for client in 0..self.sides.len() {
             if self.step_client(client) {
@@ -383,6 +358,7 @@ impl CoreWorld {
     fn strike(&mut self, disaster: &Disaster) {
         let now = self.now;
         self.network.strike(now, disaster, &mut self.trace);
+        self.write_again();
         match *disaster {
             Disaster::Freeze {
                 client,

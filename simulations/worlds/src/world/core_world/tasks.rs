@@ -1,17 +1,18 @@
 //! Callers, which pause, start operations, wait for them, and sometimes abandon them.
 
-use super::{CoreWorld, Wakeup};
+use super::CoreWorld;
 use crate::world::{
     options::WorldOptions,
     report::FailureKind,
     workload::{Absence, Ending, LATE_STEPS, Script, Step},
 };
 use onionskin_core::{
-    client::{Outcome, Progress},
+    client::{Answer, Outcome, Progress, QuestionId},
     error::{Error, ErrorKind},
     operation::{Command, Exchange, OperationId},
     random::Seed,
     time::Instant,
+    unstable::connection::SocketId,
 };
 use std::time::Duration;
 
@@ -44,6 +45,34 @@ pub(super) enum State {
     Waiting(OperationId),
     Exchanging(Box<Exchange>),
     Done,
+}
+
+/// A scheduled event. An event with the field `turn` has no effect if the turn of the task has
+/// changed.
+#[derive(Debug)]
+pub(super) enum Wakeup {
+    /// A caller starts its next operation.
+    Next { task: usize },
+    /// A caller abandons the operation with this index in the history.
+    Leave { task: usize, place: usize },
+    /// A caller resumes its operation.
+    Resume { task: usize, turn: u64 },
+    /// A caller writes the rest of its request.
+    Write { task: usize, turn: u64 },
+    /// The core's part of a client writes the rest of what it has to send on a socket.
+    Flush { socket: SocketId },
+    /// A caller learns that its exchange is interrupted.
+    Interrupt {
+        task: usize,
+        turn: u64,
+        error: Error,
+    },
+    /// The name lookup of a dial fails.
+    Unresolved { socket: SocketId },
+    /// The derivation of keys is finished.
+    Answered { id: QuestionId, answer: Answer },
+    /// The core gets inputs about a closed socket.
+    LateInput { socket: SocketId },
 }
 
 impl Task {
@@ -123,6 +152,7 @@ impl CoreWorld {
                 self.end_exchange(client, task, Outcome::Failed(error));
             }
             Wakeup::Resume { .. } | Wakeup::Write { .. } | Wakeup::Interrupt { .. } => {}
+            Wakeup::Flush { socket } => self.flush(client, socket),
             Wakeup::Unresolved { socket } => self.on_unresolved(client, socket),
             Wakeup::Answered { id, answer } => {
                 let now = self.now;

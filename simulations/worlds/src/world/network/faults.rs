@@ -3,13 +3,18 @@
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{
     mishap::{self, Mishap, Mishaps},
+    names::LookupFailure,
     options::Rates,
     picture::MarkKind,
     plan::Disaster,
     trace::Trace,
 };
-use onionskin_core::time::Instant;
-use std::fmt;
+use onionskin_core::{
+    dns::{DnsAnswer, DnsQuery},
+    error::Error,
+    time::Instant,
+};
+use std::{fmt, time::Duration};
 
 impl Network {
     /// Sends bytes, with the faults that are drawn for them.
@@ -56,11 +61,19 @@ impl Network {
                 self.note_fault(now, id, trace, format_args!("flips bit {bit}"));
                 self.post_pieces(now, id, towards, &bytes);
             }
+            Some(Mishap::Duplicate) => {
+                self.note_fault(now, id, trace, format_args!("repeats a reply"));
+                self.post_pieces(now, id, towards, bytes);
+                self.post_pieces(now, id, towards, bytes);
+            }
             Some(Mishap::Slow) => self.trickle(now, id, towards, bytes),
         }
     }
 
     fn post_pieces(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
+        if towards == Towards::Client && self.drip(now, id, bytes) {
+            return;
+        }
         if !bytes.is_empty() {
             self.post(now, id, towards, parcel(towards, bytes));
         }
@@ -74,7 +87,13 @@ impl Network {
         }
     }
 
-    fn note_fault(&self, now: Instant, id: LinkId, trace: &mut Trace, what: fmt::Arguments<'_>) {
+    pub(super) fn note_fault(
+        &self,
+        now: Instant,
+        id: LinkId,
+        trace: &mut Trace,
+        what: fmt::Arguments<'_>,
+    ) {
         let ends = match self.links.get(&id) {
             // A link to a proxy has no member yet.
             Some(link) if link.member < self.listening.len() => {
@@ -125,14 +144,45 @@ impl Network {
             Disaster::JoinClients => self.join(now, trace),
             Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
             Disaster::SilenceNames => self.names.be_silent(),
+            Disaster::SlowMember(ref slow) => self.slow_down(now, slow, trace),
+            Disaster::EndSlowness => self.end_slowness(now, trace),
+            Disaster::FailNames(failures) => self.names.fail(failures),
+            Disaster::MendNames => self.names.mend(now),
             Disaster::Heal => {
                 self.rates = Rates::default();
+                self.end_slowness(now, trace);
                 self.names.answer_again(now);
                 self.join(now, trace);
             }
             _ => {}
         }
         self.pump(now, trace);
+    }
+
+    /// Returns the answer of the name server to a query; `None` if there will be none.
+    pub(in crate::world) fn look_up(
+        &mut self,
+        now: Instant,
+        query: &DnsQuery,
+        trace: &mut Trace,
+    ) -> Option<Result<DnsAnswer, Error>> {
+        let Some(failure) = self.names.draw_failure() else {
+            return self.names.answer(query);
+        };
+        note_lookup(now, &query.name, failure, trace);
+        failure.answer()
+    }
+
+    /// Returns the time after which the lookup of a host's address fails; `None` if it succeeds.
+    pub(in crate::world) fn fail_host(
+        &mut self,
+        now: Instant,
+        host: &str,
+        trace: &mut Trace,
+    ) -> Option<Duration> {
+        let failure = self.names.draw_failure()?;
+        note_lookup(now, host, failure, trace);
+        Some(failure.of_address())
     }
 
     /// Cuts a direction. Parcels in transit in that direction are lost.
@@ -142,6 +192,7 @@ impl Network {
         self.under_way.retain(|_, (id, parcel)| {
             let is_there = match parcel {
                 Parcel::Answer(_) => towards == Towards::Client,
+                Parcel::Read => false,
                 _ => towards == Towards::Member,
             };
             match links.get_mut(id) {
@@ -173,10 +224,53 @@ impl Network {
     }
 }
 
+fn note_lookup(now: Instant, name: &str, failure: LookupFailure, trace: &mut Trace) {
+    trace.mark(
+        now,
+        MarkKind::Fault,
+        format_args!("the lookup of {name} ends {failure}"),
+    );
+}
+
 fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
     let bytes = bytes.to_vec();
     match towards {
         Towards::Member => Parcel::Request(bytes),
         Towards::Client => Parcel::Answer(Incoming::Bytes(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::{Rates, Scenario, Span, Way, WorldShape, run_seed};
+    use std::time::Duration;
+
+    #[test]
+    fn a_reply_that_comes_twice_reaches_no_other_operation() {
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(4),
+            safety: Some(Span(Duration::from_secs(15))),
+            rates: Some(Rates {
+                duplicate: 100,
+                ..Rates::default()
+            }),
+            schedule: Some(Vec::new()),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            for seed in 0..3 {
+                let mut options = scenario.options(seed);
+                options.keep_trace = true;
+                let report = run_seed(seed, way, options);
+                // The checkers compare each document with the operation that has read it.
+                assert!(report.failure.is_none(), "{report}");
+                let repeated = report.trace.matches("repeats a reply").count();
+                assert!(repeated > 20, "{way} {seed}: {repeated}");
+                assert!(report.tally.succeeded > 50, "{report}");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{ListenerId, Towards, balancer::Services};
 use onionskin_core::time::Instant;
 use onionskin_deployment::socks5::Socks5Exchange;
+use std::collections::VecDeque;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +33,14 @@ pub(super) struct Link {
     pub(super) has_server: bool,
     pub(super) up: Direction,
     pub(super) down: Direction,
+    /// The bytes that have arrived and that a slow member has not read.
+    pub(super) unread: VecDeque<u8>,
+    /// True if the client's side has ended after the unread bytes.
+    pub(super) hangs_up: bool,
+    /// True if the client is to be told when there is room for more bytes.
+    pub(super) awaits_room: bool,
+    /// True if replies have been sent in pieces by a slow member.
+    pub(super) is_dripping: bool,
 }
 
 impl Link {
@@ -46,6 +55,10 @@ impl Link {
             has_server: false,
             up: Direction::default(),
             down: Direction::default(),
+            unread: VecDeque::new(),
+            hangs_up: false,
+            awaits_room: false,
+            is_dripping: false,
         }
     }
 

@@ -111,7 +111,7 @@ impl Network {
                 }
                 return;
             }
-            Parcel::Answer(_) => return,
+            Parcel::Answer(_) | Parcel::Read => return,
         };
         self.post(now, id, Towards::Client, Parcel::Answer(answer));
     }

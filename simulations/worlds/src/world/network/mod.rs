@@ -9,16 +9,19 @@ mod faults;
 mod link;
 mod listeners;
 mod proxy;
+mod slow;
 
 pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
 
 use super::{
+    drawn::drawn,
     mishap,
     names::Names,
     options::{Rates, WorldOptions},
     picture::MarkKind,
     setup,
+    slow_member::SlowMember,
     trace::{Summary, Trace},
 };
 use link::Link;
@@ -61,6 +64,8 @@ enum Parcel {
     Request(Vec<u8>),
     /// The end of the connection, to the member.
     Hangup,
+    /// Nothing: a slow member reads the next piece of what has arrived.
+    Read,
     /// Any event, to the client.
     Answer(Incoming),
 }
@@ -87,6 +92,9 @@ pub struct Network {
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
     arrived: VecDeque<(LinkId, Incoming)>,
     cuts: BTreeSet<(usize, usize, Towards)>,
+    slow: BTreeMap<usize, SlowMember>,
+    /// The connections that have room again, to be told to their clients.
+    writable: VecDeque<LinkId>,
     rates: Rates,
     latency: (Duration, Duration),
     random: Random,
@@ -106,9 +114,15 @@ impl Network {
             Shape::LoadBalanced { balancer } => Some(balancer.clone()),
             _ => None,
         };
+        let draw = || drawn(options, &mut seed.split("plan").random());
+        let drawn = options.swarm.then(draw);
         Self {
             listening: vec![true; addresses.len()],
-            names: Names::new(&addresses, options.schedule.as_ref()),
+            names: Names::new(
+                &addresses,
+                options.schedule.as_ref().or(drawn.as_ref()),
+                seed.split("name failures").random(),
+            ),
             addresses,
             balancer,
             proxy: setup::proxy(options),
@@ -117,6 +131,8 @@ impl Network {
             under_way: BTreeMap::new(),
             arrived: VecDeque::new(),
             cuts: BTreeSet::new(),
+            slow: BTreeMap::new(),
+            writable: VecDeque::new(),
             rates: options.rates,
             latency: (options.min_latency, options.max_latency),
             random: seed.split("client network").random(),
@@ -326,17 +342,22 @@ impl Network {
                 if link.proxy.is_some() {
                     self.handle_greeting(now, id, &bytes, trace);
                 } else if link.has_server {
-                    self.deployment.handle_received(now, conn, &bytes);
+                    if !self.hold_back(now, id, &bytes) {
+                        self.deployment.handle_received(now, conn, &bytes);
+                    }
                 } else {
                     self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
                 }
             }
             Parcel::Hangup => {
                 link.proxy = None;
-                if std::mem::take(&mut link.has_server) {
+                if !link.unread.is_empty() {
+                    link.hangs_up = true;
+                } else if std::mem::take(&mut link.has_server) {
                     self.deployment.handle_disconnected(now, conn);
                 }
             }
+            Parcel::Read => self.read_piece(now, id),
             Parcel::Answer(incoming) => {
                 match &incoming {
                     Incoming::Bytes(bytes) => {
@@ -369,6 +390,7 @@ impl Network {
                 Action::Close(conn) => {
                     let id = LinkId(conn.0);
                     let is_reset = self.random.chance(1, 2);
+                    self.drop_unread(id);
                     if let Some(link) = self.links.get_mut(&id) {
                         link.has_server = false;
                         let end = if is_reset {
@@ -381,7 +403,10 @@ impl Network {
                     }
                 }
                 Action::Listen(member) => self.listening[member] = true,
-                Action::StopListening(member) => self.listening[member] = false,
+                Action::StopListening(member) => {
+                    self.listening[member] = false;
+                    self.slow.remove(&member);
+                }
                 Action::Report(event) => {
                     trace.mark(now, MarkKind::Member, format_args!("{event}"));
                 }

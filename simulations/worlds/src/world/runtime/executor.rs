@@ -148,7 +148,7 @@ impl State {
             while let Some((link, event)) = self.network.poll_listener_event() {
                 self.listeners.handle(link, event);
             }
-            return;
+            return self.wake_writers();
         }
         if self.datagrams.deadline().is_some_and(|at| at <= now) {
             let latency = self.network.draw_latency();
@@ -157,6 +157,19 @@ impl State {
         }
         if self.freezes.until() <= now {
             self.wake_timers();
+        }
+    }
+
+    /// Wakes the writes of connections that have room again.
+    fn wake_writers(&mut self) {
+        while let Some((link, _)) = self.network.poll_writable() {
+            if let Some(writer) = self
+                .pipes
+                .get_mut(&link)
+                .and_then(|pipe| pipe.writer.take())
+            {
+                writer.wake();
+            }
         }
     }
 
@@ -181,6 +194,7 @@ impl State {
 
     pub(super) fn strike(&mut self, disaster: &Disaster) {
         self.network.strike(self.now, disaster, &mut self.trace);
+        self.wake_writers();
         match *disaster {
             // All clients run in one process, so that all of them are frozen.
             Disaster::Freeze {

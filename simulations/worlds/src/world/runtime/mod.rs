@@ -191,7 +191,10 @@ impl Runtime for SimRuntime {
                     true => 1 + state.random.below(MAX_LOOKUP_MILLIS),
                     false => 0,
                 };
-                (Duration::from_millis(delay), fails, place)
+                let state = &mut *state;
+                let failure = state.network.fail_host(state.now, &host, &mut state.trace);
+                let delay = Duration::from_millis(delay);
+                (failure.unwrap_or(delay), fails || failure.is_some(), place)
             };
             if !delay.is_zero() {
                 runtime.sleep(delay).await;

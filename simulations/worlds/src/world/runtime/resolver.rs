@@ -20,7 +20,7 @@ impl State {
         {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
-        self.network.names().answer(query)
+        self.network.look_up(self.now, query, &mut self.trace)
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) struct Pipe {
     /// Writes wait until this time, as those to a socket with a full buffer do.
     pub(super) writable_at: Instant,
     pub(super) blocked: Option<u64>,
-    /// The waker of a write that waits until a listener's socket has read some bytes.
+    /// The waker of a write that waits until a listener's socket, or a slow member, has read some
+    /// bytes.
     pub(super) writer: Option<Waker>,
     /// The number of bytes that a listener's socket has not read yet.
     pub(super) unread: usize,
@@ -153,6 +154,13 @@ impl AsyncWrite for SimStream {
         let mut length = buffer.len();
         if state.network.is_to_listener(link) {
             length = length.min(WINDOW_BYTES - pipe.unread);
+            if length == 0 && !buffer.is_empty() {
+                pipe.writer = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        if let Some(room) = state.network.room(now, link, &mut state.trace) {
+            length = length.min(room);
             if length == 0 && !buffer.is_empty() {
                 pipe.writer = Some(context.waker().clone());
                 return Poll::Pending;

@@ -1,0 +1,189 @@
+//! Members that read requests and send replies slowly.
+//!
+//! What a slow member has not read stays with its connection. With as many bytes as its window, in
+//! transit or unread, the client has no room for more. Without a slow member, there is always room.
+
+use super::{Incoming, LinkId, Network, Parcel, Towards};
+use crate::world::{slow_member::SlowMember, trace::Trace};
+use onionskin_core::time::Instant;
+use onionskin_deployment::deployment::ConnId;
+use std::{ops::Range, time::Duration};
+
+impl Network {
+    /// Makes members slow from now on. Members that were slow before read what has arrived.
+    pub(super) fn slow_down(&mut self, now: Instant, slow: &SlowMember, trace: &mut Trace) {
+        let members = match slow.member {
+            Some(member) => member..member + 1,
+            None => 0..self.addresses.len(),
+        };
+        self.end_slowness_of(now, members.clone(), trace);
+        for member in members {
+            self.slow.insert(member, slow.clone());
+        }
+    }
+
+    /// Makes no member slow from now on: members read what has arrived, and the rest of their
+    /// replies arrives.
+    pub(super) fn end_slowness(&mut self, now: Instant, trace: &mut Trace) {
+        self.end_slowness_of(now, 0..self.addresses.len(), trace);
+    }
+
+    fn end_slowness_of(&mut self, now: Instant, members: Range<usize>, trace: &mut Trace) {
+        self.slow.retain(|member, _| !members.contains(member));
+        self.hasten(now, &members);
+        let links = self.links.iter();
+        let held = links.filter(|(_, link)| {
+            members.contains(&link.member) && (link.awaits_room || !link.unread.is_empty())
+        });
+        let ids: Vec<LinkId> = held.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.read(now, id, usize::MAX);
+            self.pump(now, trace);
+            self.forget_if_unused(id);
+        }
+    }
+
+    /// Returns how many bytes the client of a connection can send now; `None` without a limit. The
+    /// client is told by [`poll_writable`](Self::poll_writable) when there can be more room.
+    pub fn room(&mut self, now: Instant, id: LinkId, trace: &mut Trace) -> Option<usize> {
+        let link = self.links.get_mut(&id).filter(|link| link.has_server)?;
+        let slow = self.slow.get(&link.member).filter(|slow| slow.reads)?;
+        link.awaits_room = true;
+        let parcels = self.under_way.values().filter(|(other, _)| *other == id);
+        let sent = parcels.map(|(_, parcel)| match parcel {
+            Parcel::Request(bytes) => bytes.len(),
+            _ => 0,
+        });
+        let used = link.unread.len() + sent.sum::<usize>();
+        let room = slow.window.saturating_sub(used);
+        if room == 0 {
+            self.note_fault(now, id, trace, format_args!("has no room for its client"));
+        }
+        Some(room)
+    }
+
+    /// Returns a connection that has room again, and its client.
+    #[must_use]
+    pub fn poll_writable(&mut self) -> Option<(LinkId, usize)> {
+        while let Some(id) = self.writable.pop_front() {
+            if let Some(link) = self.links.get(&id).filter(|link| link.has_client) {
+                return Some((id, link.client));
+            }
+        }
+        None
+    }
+
+    /// Keeps bytes that have arrived, if their member reads slowly. Returns false if the member
+    /// gets them now.
+    pub(super) fn hold_back(&mut self, now: Instant, id: LinkId, bytes: &[u8]) -> bool {
+        let Some(link) = self.links.get_mut(&id) else {
+            return false;
+        };
+        let Some(slow) = self.slow.get(&link.member).filter(|slow| slow.reads) else {
+            return false;
+        };
+        let (is_first, pause) = (link.unread.is_empty(), slow.pause);
+        link.unread.extend(bytes);
+        if is_first && let Some(pause) = pause {
+            self.plan_read(now + pause.0, id);
+        }
+        true
+    }
+
+    /// Gives a slow member the next piece of what has arrived on a connection.
+    pub(super) fn read_piece(&mut self, now: Instant, id: LinkId) {
+        let member = self.links.get(&id).map(|link| link.member);
+        let slow = member.and_then(|member| self.slow.get(&member));
+        let Some((count, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
+            return;
+        };
+        self.read(now, id, count);
+        if self
+            .links
+            .get(&id)
+            .is_some_and(|link| !link.unread.is_empty())
+        {
+            self.plan_read(now + pause.0, id);
+        }
+    }
+
+    /// Forgets what a member has not read, because it has closed the connection.
+    pub(super) fn drop_unread(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.unread.clear();
+            link.hangs_up = false;
+            if std::mem::take(&mut link.awaits_room) {
+                self.writable.push_back(id);
+            }
+        }
+    }
+
+    /// Sends a reply in pieces, if its member is slow. Returns false if the member is not.
+    pub(super) fn drip(&mut self, now: Instant, id: LinkId, bytes: &[u8]) -> bool {
+        let Some(link) = self.links.get_mut(&id) else {
+            return false;
+        };
+        let slow = self.slow.get(&link.member).filter(|slow| slow.writes);
+        let Some((size, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
+            return false;
+        };
+        link.is_dripping = true;
+        let last = link.down.last;
+        let begin = (now + self.draw_latency()).max(last);
+        let mut after = Duration::ZERO;
+        for piece in bytes.chunks(size) {
+            let parcel = Parcel::Answer(Incoming::Bytes(piece.to_vec()));
+            self.post_at(begin + after, id, Towards::Client, parcel);
+            after += pause.0;
+        }
+        true
+    }
+
+    /// Gives a member up to this number of bytes that have arrived on a connection. The end of the
+    /// connection comes after all of them.
+    fn read(&mut self, now: Instant, id: LinkId, most: usize) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let count = most.min(link.unread.len());
+        let bytes: Vec<u8> = link.unread.drain(..count).collect();
+        let is_over = link.unread.is_empty() && std::mem::take(&mut link.hangs_up);
+        let ends = is_over && std::mem::take(&mut link.has_server);
+        if std::mem::take(&mut link.awaits_room) {
+            self.writable.push_back(id);
+        }
+        if !bytes.is_empty() {
+            self.deployment.handle_received(now, ConnId(id.0), &bytes);
+        }
+        if ends {
+            self.deployment.handle_disconnected(now, ConnId(id.0));
+        }
+    }
+
+    fn plan_read(&mut self, at: Instant, id: LinkId) {
+        self.next_parcel += 1;
+        self.under_way
+            .insert((at, self.next_parcel), (id, Parcel::Read));
+    }
+
+    /// Lets the rest of the replies of members that were slow arrive now.
+    fn hasten(&mut self, now: Instant, members: &Range<usize>) {
+        for ((at, number), (id, parcel)) in std::mem::take(&mut self.under_way) {
+            let link = self.links.get_mut(&id);
+            let link = link.filter(|link| members.contains(&link.member));
+            let at = match (link, &parcel) {
+                (Some(_), Parcel::Read) => at.min(now),
+                (Some(link), Parcel::Answer(_)) if link.is_dripping => {
+                    link.down.last = link.down.last.min(now);
+                    at.min(now)
+                }
+                _ => at,
+            };
+            self.under_way.insert((at, number), (id, parcel));
+        }
+        let links = self.links.values_mut();
+        for link in links.filter(|link| members.contains(&link.member)) {
+            link.is_dripping = false;
+        }
+    }
+}

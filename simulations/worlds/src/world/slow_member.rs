@@ -1,0 +1,185 @@
+//! Members that read requests and send replies slowly, or read nothing.
+
+use super::scenario::Span;
+use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
+
+/// The longest pause between two pieces. A connection ends after it at the latest.
+const MAX_PAUSE: Span = Span(Duration::from_secs(10));
+
+/// The slowness of a member towards its clients. A later one of the same member replaces it. A
+/// member that starts again has none.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SlowMember {
+    /// The index of the member, from 0. Default: `None`, for all members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
+    /// True if the member reads requests slowly. A client whose connection has as many unread
+    /// bytes as [`window`](Self::window) then cannot write. Default: true.
+    pub reads: bool,
+    /// True if replies arrive in pieces with pauses between them. Default: true.
+    pub writes: bool,
+    /// The size of a piece, in bytes. Default: 16.
+    pub bytes: usize,
+    /// The time between two pieces of a connection, at most 10 s. Default: `None`, for a member
+    /// that reads nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Span>,
+    /// The number of bytes of a connection that a client can send before the member reads them.
+    /// Default: 64, less than a request, because the requests of worlds are small.
+    pub window: usize,
+}
+
+impl Default for SlowMember {
+    fn default() -> Self {
+        Self {
+            member: None,
+            reads: true,
+            writes: true,
+            bytes: 16,
+            pause: None,
+            window: 64,
+        }
+    }
+}
+
+impl SlowMember {
+    /// Returns the reason why the slowness has no effect or cannot be, if there is one.
+    pub(super) fn idle(&self) -> Option<&'static str> {
+        if !self.reads && !self.writes {
+            Some("a `slow-member` needs `reads` or `writes`")
+        } else if self.writes && self.pause.is_none() {
+            Some("a `slow-member` with `writes` needs a `pause`")
+        } else if self.bytes == 0 || self.window == 0 {
+            Some("`bytes` and `window` of a `slow-member` must be above zero")
+        } else if self.pause > Some(MAX_PAUSE) {
+            Some("the `pause` of a `slow-member` must be at most 10s")
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for SlowMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            Some(member) => write!(f, "member {member}")?,
+            None => f.write_str("each member")?,
+        }
+        f.write_str(match (self.reads, self.writes) {
+            (true, true) => " reads and writes",
+            (true, false) => " reads",
+            (false, _) => " writes",
+        })?;
+        match self.pause {
+            Some(pause) => write!(f, " {} bytes every {}", self.bytes, String::from(pause)),
+            None => f.write_str(" nothing"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Disaster, Rates, Report, Scenario, Scheduled, Way, WorldShape, run_seed};
+    use onionskin_core::time::Instant;
+
+    const END: Duration = Duration::from_secs(8);
+
+    /// Runs a replica set with this slowness until [`END`].
+    fn slowed(way: Way, slow: SlowMember) -> Report {
+        assert_eq!(slow.idle(), None);
+        let event = |at, event| Scheduled {
+            at: Span(at),
+            event,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(4),
+            safety: Some(Span(Duration::from_secs(12))),
+            authentication: Some(false),
+            client_options: Some(
+                "maxPoolSize=4&heartbeatFrequencyMS=1000&connectTimeoutMS=2000".to_owned(),
+            ),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![
+                event(Duration::from_secs(2), Disaster::SlowMember(slow)),
+                event(END, Disaster::EndSlowness),
+            ]),
+            ..Scenario::default()
+        };
+        assert_eq!(scenario.fault(), None);
+        let mut options = scenario.options(1);
+        options.keep_trace = true;
+        let report = run_seed(1, way, options);
+        assert!(report.failure.is_none(), "{report}");
+        report
+    }
+
+    /// Returns the number of lines of a trace with a text, and the time of the last one.
+    fn lines(report: &Report, text: &str) -> (usize, Instant) {
+        let lines = report.trace.lines().filter(|line| line.contains(text));
+        let micros = |line: &str| line.split_whitespace().next()?.parse().ok();
+        let last = lines.clone().filter_map(micros).max();
+        let last = Duration::from_micros(last.unwrap_or_default());
+        (lines.count(), Instant::ZERO + last)
+    }
+
+    #[test]
+    fn clients_wait_for_room_while_members_read_slowly_or_nothing() {
+        let slowly = SlowMember {
+            writes: false,
+            pause: Some(Span(Duration::from_millis(20))),
+            ..SlowMember::default()
+        };
+        let nothing = SlowMember {
+            writes: false,
+            ..SlowMember::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            for slow in [&slowly, &nothing] {
+                let report = slowed(way, slow.clone());
+                let (count, last) = lines(&report, "has no room for its client");
+                assert!(count > 5, "{way}, {slow}: {count}");
+                assert!(last <= Instant::ZERO + END, "{way}, {slow}: {last}");
+            }
+        }
+    }
+
+    #[test]
+    fn replies_of_slow_members_arrive_in_small_pieces() {
+        let slow = SlowMember {
+            reads: false,
+            bytes: 7,
+            pause: Some(Span(Duration::from_millis(1))),
+            ..SlowMember::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            let report = slowed(way, slow.clone());
+            // Later requests are answered in whole.
+            let (count, last) = lines(&report, " gets 7 bytes ");
+            assert!(count > 100, "{way}: {count}");
+            assert!(
+                last < Instant::ZERO + END + Duration::from_secs(1),
+                "{way}: {last}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slowness_without_effect_is_refused() {
+        let mut slow = SlowMember::default();
+        assert!(slow.idle().is_some_and(|why| why.contains("`pause`")));
+        slow.pause = Some(Span(Duration::from_secs(11)));
+        assert!(slow.idle().is_some_and(|why| why.contains("10s")));
+        slow.pause = Some(MAX_PAUSE);
+        assert_eq!(slow.idle(), None);
+        slow.bytes = 0;
+        assert!(slow.idle().is_some_and(|why| why.contains("above zero")));
+        (slow.reads, slow.writes) = (false, false);
+        assert!(slow.idle().is_some_and(|why| why.contains("`reads` or")));
+    }
+}
