@@ -47,7 +47,7 @@ pub use options::{Rates, Way, Workload, WorldOptions, WorldProxy};
 pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
-pub use scenario::{Scenario, Scheduled, Span, WorldShape};
+pub use scenario::{Scenario, ScenarioBuilder, ScenarioError, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
 pub use watch::{Step, Watcher, run_watched};
 
