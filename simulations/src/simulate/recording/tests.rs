@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::simulate::{
-    replay::{Goal, Outcome, Replay, Trouble, ending, time},
+    replay::{Goal, Outcome, Replay, Trouble, ending, member, time},
     run_with, scenarios,
 };
 use onionskin_core::time::Instant;
+use onionskin_deployment::deployment::MemberState;
 use std::{fs, io::Read, path::PathBuf, time::Duration};
 
 /// A file that is removed at the end of a test.
@@ -20,6 +21,10 @@ impl Temporary {
     /// Records a run of this seed.
     fn record(&self, seed: u64, way: Way) -> Scenario {
         let text = "safety = \"1s\"\nshape = \"replica-set\"\nmembers = 3\ntasks = 1";
+        self.record_scenario(text, seed, way)
+    }
+
+    fn record_scenario(&self, text: &str, seed: u64, way: Way) -> Scenario {
         let scenario = scenarios::parse(text);
         let scenario = scenario.expect("a scenario");
         let file = File::create(&self.0).expect("a file");
@@ -162,6 +167,104 @@ fn a_replay_stops_where_it_is_told_to_and_shows_the_state() {
     assert_eq!(outcome, Outcome::Stopped);
     let (outcome, _) = file.replay(Goal::Steps(1), Some("c\n"));
     assert_eq!(outcome, Outcome::Stopped, "it asks at the end");
+}
+
+/// A replica set whose first member, the primary, is killed and starts again.
+const KILLED: &str = r#"
+shape = "replica-set"
+members = 3
+tasks = 1
+safety = "20s"
+
+[rates]
+
+[[schedule]]
+at = "2s"
+event = { kill = 0 }
+
+[[schedule]]
+at = "9s"
+event = { restart = 0 }
+"#;
+
+#[test]
+fn a_replay_ends_at_the_state_of_a_member() {
+    for way in [Way::Core, Way::Runtime] {
+        let file = Temporary::new(&format!("member-{way}"));
+        file.record_scenario(KILLED, 7, way);
+        let (outcome, printed) = file.replay(Goal::Member(0, MemberState::Down), None);
+        assert_eq!(outcome, Outcome::Stopped);
+        assert!(printed.contains("member 0 is killed"), "{printed}");
+        assert!(printed.contains("\nserver 0: Down\n"), "{printed}");
+        // The end of the run is shown if the goal is not reached.
+        let goal = Goal::Member(0, MemberState::Router);
+        assert_eq!(goal.missed().as_deref(), Some("member 0 is never router"));
+        let (outcome, printed) = file.replay(goal, None);
+        assert!(matches!(outcome, Outcome::Same(_)), "{outcome:?}");
+        assert!(printed.contains("\nserver 0: "), "{printed}");
+    }
+}
+
+#[test]
+fn a_breakpoint_is_where_a_member_comes_to_a_state() {
+    let file = Temporary::new("breakpoint");
+    file.record_scenario(KILLED, 7, Way::Core);
+    let commands = "m 1=leader\nm 0=down\nb\nc\ns server 0\nc\nd\nb\nq\n";
+    let (outcome, printed) = file.replay(Goal::Steps(1), Some(commands));
+    assert_eq!(outcome, Outcome::Stopped);
+    assert!(printed.contains("`1=leader` is no state"), "{printed}");
+    assert_eq!(printed.matches("0=down\n").count(), 1, "{printed}");
+    let (_, stopped) = printed.split_once("member 0 is killed").expect("a stop");
+    assert!(stopped.contains("server 0: Down\n"), "{stopped}");
+    // The member stays in its state, and does not come to it again.
+    assert!(stopped.contains("The run ends here."), "{stopped}");
+}
+
+#[test]
+fn a_replay_ends_at_the_operation_with_a_number() {
+    for way in [Way::Core, Way::Runtime] {
+        let file = Temporary::new(&format!("operation-{way}"));
+        file.record(7, way);
+        let text = file.text();
+        let is_start =
+            |line: &&str| line.contains(" event operation ") && line.contains(" begins: ");
+        let starts: Vec<&str> = text.lines().filter(is_start).map(str::trim).collect();
+        assert!(starts.len() > 6, "{starts:?}");
+        for number in [1, 5] {
+            let goal = Goal::Operation(number as u64);
+            let (outcome, printed) = file.replay(goal, None);
+            assert_eq!(outcome, Outcome::Stopped);
+            assert!(printed.contains(starts[number - 1]), "{printed}");
+            // A step can have the starts of a few operations.
+            assert!(!printed.contains(starts[starts.len() - 1]), "{printed}");
+        }
+        let goal = Goal::Operation(starts.len() as u64 + 1);
+        assert!(goal.missed().is_some());
+        let (outcome, _) = file.replay(goal, None);
+        assert!(matches!(outcome, Outcome::Same(_)), "{outcome:?}");
+    }
+    let file = Temporary::new("operation-session");
+    file.record(7, Way::Core);
+    let (_, printed) = file.replay(Goal::Steps(1), Some("o 0\no x\no 3\nq\n"));
+    assert!(printed.contains("`x` is not the number"), "{printed}");
+    assert!(printed.contains(" begins: "), "{printed}");
+}
+
+#[test]
+fn states_of_members_are_read() {
+    assert_eq!(member("2=primary"), Ok((2, MemberState::Primary)));
+    for wrong in [
+        "",
+        "2",
+        "=primary",
+        "2=",
+        "-1=down",
+        "2=Primary",
+        "2=frozen",
+    ] {
+        let error = member(wrong).expect_err(wrong);
+        assert!(error.contains("primary, secondary"), "{error}");
+    }
 }
 
 #[test]
