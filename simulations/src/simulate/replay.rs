@@ -129,7 +129,7 @@ pub enum Trouble {
 pub struct Replay<'a> {
     recorded: Reader,
     goal: Goal,
-    /// Those of the commands `b` and `m`.
+    /// The breakpoints of the commands `b` and `m`.
     breakpoints: Vec<Breakpoint>,
     /// The commands of the user; `None` without a session.
     commands: Option<&'a mut dyn BufRead>,

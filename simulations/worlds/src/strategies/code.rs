@@ -1,8 +1,12 @@
 //! Values as Rust code, for a test of a value that failed. The code uses the names of the module
 //! `strategies`, and full paths for the names of other crates.
 
+mod description;
+
+pub use description::{server_code, topology_code};
+
 use super::{Cause, Failure, Hello, History, Incident, Role, Step};
-use bson::{RawBsonRef, RawDocument, spec::BinarySubtype};
+use bson::{RawBsonRef, RawDocument, oid::ObjectId, spec::BinarySubtype};
 use onionskin_core::{address::Address, error::TopologyVersion};
 use std::fmt::Write as _;
 
@@ -202,11 +206,14 @@ pub fn topology_version_code(version: TopologyVersion) -> String {
         process_id,
         counter,
     } = version;
+    let process_id = object_id_code(process_id);
     format!(
-        "onionskin_core::error::TopologyVersion {{ process_id: \
-         bson::oid::ObjectId::from_bytes({:?}), counter: {counter} }}",
-        process_id.bytes()
+        "onionskin_core::error::TopologyVersion {{ process_id: {process_id}, counter: {counter} }}"
     )
+}
+
+fn object_id_code(id: ObjectId) -> String {
+    format!("bson::oid::ObjectId::from_bytes({:?})", id.bytes())
 }
 
 fn address_code(address: &Address) -> String {
@@ -262,9 +269,7 @@ fn value_code(value: RawBsonRef<'_>) -> Option<String> {
         RawBsonRef::Double(value) if value.is_finite() => format!("{value:?}_f64"),
         RawBsonRef::String(value) => format!("{value:?}"),
         RawBsonRef::Null => "null".to_owned(),
-        RawBsonRef::ObjectId(id) => {
-            format!("bson::oid::ObjectId::from_bytes({:?})", id.bytes())
-        }
+        RawBsonRef::ObjectId(id) => object_id_code(id),
         RawBsonRef::DateTime(time) => {
             format!("bson::DateTime::from_millis({})", time.timestamp_millis())
         }

@@ -4,7 +4,7 @@
 use super::super::{
     Cause, ClientCause, Failure, Hello, History, Incident, Role, Step, address, failures,
     incident_histories, incidents_code, lying_histories, replica_set_histories, replica_set_steps,
-    reply_code, topology_version_code,
+    reply_code, server_code, topology_code, topology_version_code,
 };
 use bson::{RawDocumentBuf, rawdoc};
 use proptest::prelude::*;
@@ -180,6 +180,90 @@ fn steps_and_topology_versions_have_code() {
         onionskin_core::error::TopologyVersion {
             process_id: bson::oid::ObjectId::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]),
             counter: -3,
+        },
+    );
+}
+
+#[test]
+fn each_field_of_a_server_has_its_code() {
+    assert_codes!(
+        server_code;
+        onionskin_core::description::ServerDescription {
+            server_type: onionskin_core::description::ServerType::RsPrimary,
+            error: Some(onionskin_core::error::Error::network(
+                onionskin_core::error::NetworkFault::Refused,
+                "nobody listens",
+            )),
+            min_wire_version: 6,
+            max_wire_version: 21,
+            round_trip_time: Some(std::time::Duration::new(1, 5000)),
+            min_round_trip_time: std::time::Duration::new(0, 4000),
+            last_update_time: Some(onionskin_core::time::Instant::from_nanos(8)),
+            last_write_date: Some(onionskin_core::time::WallTime::from_unix_millis(9)),
+            op_time: Some(onionskin_core::description::OpTime {
+                timestamp: bson::Timestamp { time: 7, increment: 1 },
+                term: Some(3),
+            }),
+            set_name: Some("rs".to_owned()),
+            set_version: Some(4),
+            election_id: Some(bson::oid::ObjectId::from_bytes([
+                7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7
+            ])),
+            me: Some(address(1)),
+            primary: Some(address(0)),
+            hosts: vec![address(0), address(1)],
+            passives: vec![address(2)],
+            arbiters: vec![address(3)],
+            tags: [
+                ("dc".to_owned(), "east".to_owned()),
+                ("rack".to_owned(), "1".to_owned()),
+            ]
+            .into(),
+            logical_session_timeout_minutes: Some(30),
+            topology_version: Some(onionskin_core::error::TopologyVersion {
+                process_id: bson::oid::ObjectId::from_bytes([
+                    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1
+                ]),
+                counter: 5,
+            }),
+            is_cryptd: true,
+            ..onionskin_core::description::ServerDescription::unknown(address(0))
+        },
+        onionskin_core::description::ServerDescription {
+            ..onionskin_core::description::ServerDescription::unknown(address(4))
+        },
+    );
+}
+
+#[test]
+fn each_field_of_a_topology_has_its_code() {
+    assert_codes!(
+        topology_code;
+        onionskin_core::description::TopologyDescription {
+            topology_type: onionskin_core::description::TopologyType::ReplicaSetNoPrimary,
+            set_name: Some("rs".to_owned()),
+            max_election_id: Some(bson::oid::ObjectId::from_bytes([
+                7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7
+            ])),
+            max_set_version: Some(4),
+            servers: [
+                onionskin_core::description::ServerDescription {
+                    ..onionskin_core::description::ServerDescription::unknown(address(0))
+                },
+                onionskin_core::description::ServerDescription {
+                    max_wire_version: 21,
+                    ..onionskin_core::description::ServerDescription::unknown(address(1))
+                },
+            ]
+            .map(|server| (server.address.clone(), std::sync::Arc::new(server)))
+            .into(),
+            compatibility_error: Some("too old".to_owned()),
+            logical_session_timeout_minutes: Some(30),
+            ..onionskin_core::description::TopologyDescription::unknown(
+                onionskin_core::description::TopologyId(bson::oid::ObjectId::from_bytes([
+                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+                ]))
+            )
         },
     );
 }
