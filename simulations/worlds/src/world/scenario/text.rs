@@ -39,8 +39,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Text`] if a value has no form in TOML. No value of a scenario that was built
-    /// or read is of this kind.
+    /// [`ScenarioError::Text`] if a value has no form in TOML. No value of a scenario that was
+    /// built or read is of this kind.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
         toml::to_string(self).map_err(|error| ScenarioError::Text(error.to_string()))
     }
