@@ -179,7 +179,13 @@ impl Trace {
         self.lines
     }
 
-    /// Returns the number of operations whose start was added by [`observe`](Self::observe).
+    /// Adds a line about the start of an operation of which the client gives no event.
+    pub(super) fn begin_operation(&mut self, now: Instant, what: fmt::Arguments<'_>) {
+        self.operations += 1;
+        self.note(now, what);
+    }
+
+    /// Returns the number of operations whose start was added, as an event or otherwise.
     #[must_use]
     pub const fn operations(&self) -> u64 {
         self.operations
