@@ -167,7 +167,17 @@ fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
     assert_eq!(stepped.status.code(), Some(0), "without commands it ends");
     let found = replay(&[recording, "--find", "in no step"]);
     assert_eq!(found.status.code(), Some(1), "{}", text(&found.stdout));
-    assert_eq!(replay(&[recording, "--to", "5 h"]).status.code(), Some(2));
+    for (option, value, code) in [
+        ("--operation", "1", 0),
+        ("--operation", "999999", 1),
+        ("--operation", "0", 2),
+        ("--member", "0=leader", 2),
+        ("--member", "99=primary", 1),
+        ("--to", "5 h", 2),
+    ] {
+        let ended = replay(&[recording, option, value]);
+        assert_eq!(ended.status.code(), Some(code), "{option} {value}");
+    }
     assert_eq!(
         replay(&[recording, "--to", "5s", "--step"]).status.code(),
         Some(2)

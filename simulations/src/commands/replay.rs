@@ -3,10 +3,11 @@
 use super::print;
 use clap::Args;
 use onionskin_core::{text::printable, time::Instant};
+use onionskin_deployment::deployment::MemberState;
 use onionskin_simulations::simulate::{
     keep_panics,
     recording::Reader,
-    replay::{Goal, Outcome, Replay, Trouble, time},
+    replay::{Goal, Outcome, Replay, Trouble, member, time},
     run_with,
 };
 use std::{
@@ -27,15 +28,44 @@ pub(crate) struct ReplayRun {
     /// End at the first step that has this text in a line, and print the last lines and the state.
     #[arg(long, value_name = "TEXT", group = "goal")]
     find: Option<String>,
+    /// End at the first step after which a member, counted from 0, is in this state, such as
+    /// 2=primary, and print the last lines and the state.
+    #[arg(long, value_name = "N=STATE", value_parser = member, group = "goal")]
+    member: Option<(usize, MemberState)>,
+    /// End at the step at which the operation with this number begins, and print the last lines and
+    /// the state. The operations of all clients are counted together, from 1.
+    #[arg(long, value_name = "NUMBER", value_parser = operation, group = "goal")]
+    operation: Option<u64>,
     /// Stop at each step, and read from the standard input how to go on. The command `h` prints the
     /// commands.
     #[arg(long, group = "goal")]
     step: bool,
 }
 
+impl ReplayRun {
+    /// Returns where the replay ends, or where its session begins.
+    fn goal(&self) -> Goal {
+        match (self.to, &self.find, self.member, self.operation) {
+            (Some(time), ..) => Goal::Time(time),
+            (_, Some(text), ..) => Goal::Text(text.clone()),
+            (.., Some((member, state)), _) => Goal::Member(member, state),
+            (.., Some(number)) => Goal::Operation(number),
+            _ if self.step => Goal::Steps(1),
+            _ => Goal::End,
+        }
+    }
+}
+
+fn operation(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("must be a whole number, 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
 /// Runs the subcommand. The exit code is 0 if the run is the recorded one as far as it went, and 1
-/// if it differs, or if no step has the text of `--find`. It is 2 if the file cannot be replayed,
-/// or if nothing can be printed.
+/// if it differs, or never comes to what `--find`, `--member` or `--operation` names. It is 2 if
+/// the file cannot be replayed, or if nothing can be printed.
 pub(crate) fn run(arguments: &ReplayRun) -> io::Result<ExitCode> {
     let path = arguments.file.display();
     let error = match replay(arguments) {
@@ -61,12 +91,8 @@ fn replay(arguments: &ReplayRun) -> Result<ExitCode, Trouble> {
             "The recording was made by version {version}, this is {own}.\n"
         ));
     }
-    let goal = match (arguments.to, &arguments.find, arguments.step) {
-        (Some(time), ..) => Goal::Time(time),
-        (_, Some(text), _) => Goal::Text(text.clone()),
-        (.., true) => Goal::Steps(1),
-        _ => Goal::End,
-    };
+    let goal = arguments.goal();
+    let missed = goal.missed();
     let mut input = io::stdin().lock();
     if arguments.step && input.is_terminal() {
         tell("Enter h for the commands.\n");
@@ -79,10 +105,10 @@ fn replay(arguments: &ReplayRun) -> Result<ExitCode, Trouble> {
     let name = printable(&heading.scenario);
     let name = format!("{name}, seed {}, {way}", heading.seed);
     let (text, code) = match replay.finish(run)? {
-        Outcome::Same(end) if arguments.find.is_some() => {
-            (format!("no step has this text; the run {end}"), 1)
-        }
-        Outcome::Same(end) => (format!("the run is the recorded one, and {end}"), 0),
+        Outcome::Same(end) => match missed {
+            Some(what) => (format!("{what}; the run {end}"), 1),
+            None => (format!("the run is the recorded one, and {end}"), 0),
+        },
         Outcome::Stopped => return Ok(ExitCode::SUCCESS),
         Outcome::Different(text) => (text, 1),
     };

@@ -2,10 +2,13 @@
 
 use super::recording::{Ending, Line, Reader};
 use onionskin_core::{text::printable, time::Instant};
+use onionskin_deployment::deployment::MemberState;
 use onionskin_worlds::world::{Report, Span, Step, Watcher};
 use std::{
     collections::VecDeque,
+    fmt,
     io::{self, BufRead, Write},
+    mem,
     ops::ControlFlow,
     time::Duration,
 };
@@ -17,9 +20,12 @@ const SHOWN_LINES: usize = 20;
 const HELP: &str = "\
 n [NUMBER]  go on by this number of steps (default 1); so does an empty line
 t TIME      go on to the first step at this virtual time or later, such as 1500ms or 1.5s
+o NUMBER    go on to the step at which this operation begins, counted from 1
 b [TEXT]    stop from now on at each step that has this text in a line; without a text, list the
-            texts
-d           stop at none of these texts any more
+            breakpoints
+m N=STATE   stop from now on at each step after which member N has come to this state, such as
+            2=primary
+d           remove all breakpoints
 c           go on to the next stop, or to the end
 s [TEXT]    print the state, or the parts of it with this text
 h           print the commands
@@ -35,8 +41,68 @@ pub enum Goal {
     Time(Instant),
     /// At the next step with this text in one of its lines.
     Text(String),
+    /// At the next step after which this member, counted from 0, is in this state.
+    Member(usize, MemberState),
+    /// At the step at which this operation begins, or at the next one if it has begun. The
+    /// operations of all clients are counted together, from 1.
+    Operation(u64),
     /// After this number of steps.
     Steps(u64),
+}
+
+impl Goal {
+    /// Describes a run that has ended without this goal. `None` for a goal without which a run may
+    /// end.
+    #[must_use]
+    pub fn missed(&self) -> Option<String> {
+        match self {
+            Self::Text(_) => Some("no step has this text".to_owned()),
+            Self::Member(member, state) => {
+                Some(format!("member {member} is never {}", name(*state)))
+            }
+            Self::Operation(number) => Some(format!("fewer than {number} operations begin")),
+            Self::End | Self::Time(_) | Self::Steps(_) => None,
+        }
+    }
+}
+
+/// A breakpoint of a session.
+#[derive(Debug)]
+enum Breakpoint {
+    /// Each step with this text in one of its lines.
+    Text(String),
+    /// Each step after which this member is in this state, and was not before.
+    Member {
+        member: usize,
+        state: MemberState,
+        was_there: bool,
+    },
+}
+
+impl Breakpoint {
+    /// True if the replay stops at this step. Called with each step.
+    fn is_reached(&mut self, step: &Step<'_>) -> bool {
+        match self {
+            Self::Text(text) => step.lines.contains(&*text),
+            Self::Member {
+                member,
+                state,
+                was_there,
+            } => {
+                let is_there = step.member_state(*member) == Some(*state);
+                !mem::replace(was_there, is_there) && is_there
+            }
+        }
+    }
+}
+
+impl fmt::Display for Breakpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Member { member, state, .. } => write!(f, "{member}={}", name(*state)),
+        }
+    }
 }
 
 /// How a replay ended.
@@ -63,8 +129,8 @@ pub enum Trouble {
 pub struct Replay<'a> {
     recorded: Reader,
     goal: Goal,
-    /// The texts of the command `b`.
-    breaks: Vec<String>,
+    /// The breakpoints of the commands `b` and `m`.
+    breakpoints: Vec<Breakpoint>,
     /// The commands of the user; `None` without a session.
     commands: Option<&'a mut dyn BufRead>,
     out: &'a mut dyn Write,
@@ -87,7 +153,7 @@ impl<'a> Replay<'a> {
         Self {
             recorded,
             goal,
-            breaks: Vec::new(),
+            breakpoints: Vec::new(),
             commands,
             out,
             last: VecDeque::new(),
@@ -186,12 +252,18 @@ impl<'a> Replay<'a> {
     }
 
     fn is_reached(&mut self, step: &Step<'_>) -> bool {
-        let has_break = self.breaks.iter().any(|text| step.lines.contains(text));
-        has_break
+        // Each breakpoint sees each step, because it compares two of them.
+        let mut is_breakpoint = false;
+        for point in &mut self.breakpoints {
+            is_breakpoint |= point.is_reached(step);
+        }
+        is_breakpoint
             || match &mut self.goal {
                 Goal::End => false,
                 Goal::Time(time) => step.at >= *time,
                 Goal::Text(text) => step.lines.contains(&*text),
+                Goal::Member(member, state) => step.member_state(*member) == Some(*state),
+                Goal::Operation(number) => step.operations >= *number,
                 Goal::Steps(steps) => {
                     *steps = steps.saturating_sub(1);
                     *steps == 0
@@ -224,7 +296,7 @@ impl<'a> Replay<'a> {
                 ("q", "") => return Ok(self.stop()),
                 ("c", "") => self.goal = Goal::End,
                 ("", _) | ("n", "") => self.goal = Goal::Steps(1),
-                ("n", _) | ("t", _) => match goal(command, rest) {
+                ("n" | "t" | "o", _) => match goal(command, rest) {
                     Ok(goal) => self.goal = goal,
                     Err(reason) => {
                         writeln!(self.out, "{reason}")?;
@@ -244,17 +316,29 @@ impl<'a> Replay<'a> {
     fn answer(&mut self, command: &str, rest: &str, step: &Step<'_>) -> io::Result<()> {
         match (command, rest) {
             ("b", "") => {
-                for text in &self.breaks {
-                    writeln!(self.out, "{text}")?;
+                for point in &self.breakpoints {
+                    writeln!(self.out, "{point}")?;
                 }
                 Ok(())
             }
             ("b", text) => {
-                self.breaks.push(text.to_owned());
+                self.breakpoints.push(Breakpoint::Text(text.to_owned()));
                 Ok(())
             }
+            ("m", text) => match member(text) {
+                Ok((member, state)) => {
+                    let was_there = step.member_state(member) == Some(state);
+                    self.breakpoints.push(Breakpoint::Member {
+                        member,
+                        state,
+                        was_there,
+                    });
+                    Ok(())
+                }
+                Err(reason) => writeln!(self.out, "{reason}"),
+            },
             ("d", "") => {
-                self.breaks.clear();
+                self.breakpoints.clear();
                 Ok(())
             }
             ("s", wanted) => match parts(&step.state(), wanted) {
@@ -293,11 +377,15 @@ impl Watcher for Replay<'_> {
     }
 }
 
-/// Reads the goal of the commands `n` and `t`.
+/// Reads the goal of the commands `n`, `t` and `o`.
 fn goal(command: &str, text: &str) -> Result<Goal, String> {
     match (command, text.parse()) {
         ("n", Ok(steps @ 1..)) => Ok(Goal::Steps(steps)),
         ("n", _) => Err(format!("`{text}` is not a number of steps")),
+        ("o", Ok(number @ 1..)) => Ok(Goal::Operation(number)),
+        ("o", _) => Err(format!(
+            "`{text}` is not the number of an operation, from 1"
+        )),
         _ => time(text).map(Goal::Time),
     }
 }
@@ -322,6 +410,37 @@ pub fn time(text: &str) -> Result<Instant, String> {
         Some(time) => Ok(Instant::ZERO + time),
         None => Span::try_from(text.to_owned()).map(|Span(time)| Instant::ZERO + time),
     }
+}
+
+/// The states of a member.
+const STATES: [MemberState; 6] = [
+    MemberState::Standalone,
+    MemberState::Router,
+    MemberState::Primary,
+    MemberState::Secondary,
+    MemberState::Arbiter,
+    MemberState::Down,
+];
+
+/// Returns the name of a state, such as `primary`.
+fn name(state: MemberState) -> String {
+    format!("{state:?}").to_lowercase()
+}
+
+/// Reads a member and its state, such as `2=primary`. Members count from 0.
+///
+/// # Errors
+///
+/// The text is not of this form, or the state is unknown. The error lists the states.
+pub fn member(text: &str) -> Result<(usize, MemberState), String> {
+    let parsed = text.split_once('=').and_then(|(member, wanted)| {
+        let state = STATES.into_iter().find(|state| name(*state) == wanted)?;
+        Some((member.parse().ok()?, state))
+    });
+    parsed.ok_or_else(|| {
+        let names = STATES.map(name).join(", ");
+        format!("`{text}` is no state of a member: write 2=primary, or another one of {names}")
+    })
 }
 
 /// Returns the end of a recording of this run. An `Err` has the text of a panic.

@@ -83,18 +83,15 @@ pub fn list() -> impl Iterator<Item = (&'static str, Scenario)> {
 ///
 /// A description of what is wrong with the text.
 pub fn parse(text: &str) -> Result<Scenario, String> {
-    let scenario: Scenario = toml::from_str(text).map_err(|error| error.to_string())?;
-    match scenario.fault() {
-        Some(fault) => Err(fault),
-        None => Ok(scenario),
-    }
+    Scenario::from_toml(text).map_err(|error| error.to_string())
 }
 
 /// Returns the text of a file that describes a scenario.
 #[must_use]
 pub fn text(scenario: &Scenario) -> String {
-    // All keys are text, and no value is a number that TOML cannot have.
-    toml::to_string(scenario).unwrap_or_else(|error| unreachable!("{error}"))
+    // Each value of a scenario has a form in TOML.
+    let text = scenario.to_toml();
+    text.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
 /// Reads a file of text up to this size in bytes.

@@ -11,9 +11,12 @@
 #[cfg(feature = "tokio")]
 pub mod on_tokio;
 pub mod recorder;
+mod seeds;
 #[cfg(feature = "strategies")]
 pub mod strategies;
 pub mod world;
+
+pub use seeds::SEED;
 
 /// Compiles the programs in the guide. The tests in `tests/orders.rs` run them.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -68,6 +68,33 @@ fn text<'a>(elements: &'a str, id: &str) -> &'a str {
     rest.split_once('<').expect("the next tag").0
 }
 
+/// Returns a page with a script that runs once the lanes are drawn.
+fn with_script(page: &str, script: &str) -> String {
+    let (rest, end) = page.rsplit_once("</body>").expect("the end of the body");
+    format!(
+        r#"{rest}<script type="module">
+const byId = (id) => document.getElementById(id);
+function begin() {{
+  if (byId("lanes").dataset.spans === undefined) {{
+    setTimeout(begin, 20);
+    return;
+  }}
+  {script}
+}}
+begin();
+</script></body>{end}"#
+    )
+}
+
+/// Returns the tag of the element with this id, and the part of the page from there to `end`.
+fn part<'a>(elements: &'a str, id: &str, end: &str) -> (&'a str, &'a str) {
+    let (_, rest) = elements
+        .split_once(&format!("id=\"{id}\""))
+        .unwrap_or_else(|| panic!("no element {id}"));
+    let (tag, rest) = rest.split_once('>').expect("the end of a tag");
+    (tag, rest.split_once(end).expect("the end of the part").0)
+}
+
 fn drawn_spans(elements: &str) -> u64 {
     let (_, rest) = elements.split_once("data-spans=\"").expect("a number");
     let (number, _) = rest.split_once('"').expect("the end of it");
@@ -138,6 +165,92 @@ fn an_empty_run_is_drawn_and_a_screenshot_is_not_empty() {
     assert!(picture.starts_with(b"\x89PNG"));
     // A page of one colour has a much smaller picture.
     assert!(picture.len() > 30_000, "{} bytes", picture.len());
+}
+
+#[test]
+fn the_button_goes_to_the_failure() {
+    let page = failed_run().page("run", None).expect("it was kept");
+    let page = with_script(&page, r#"byId("go-to-failure").click();"#);
+    let Some(opened) = Opened::new(&page) else {
+        return;
+    };
+    let shown = opened.elements("");
+    // Two seconds before the failure, and half a second after it.
+    assert_eq!(text(&shown, "window"), "4.000 s to 6.500 s (2.500 s)");
+    let (_, details) = part(&shown, "details", "</main>");
+    assert!(details.contains(">failure<"), "{details}");
+    assert!(details.contains("\\u{202e}"), "{details}");
+}
+
+#[test]
+fn the_pointer_shows_what_is_below_it() {
+    let page = failed_run().page("run", None).expect("it was kept");
+    let scripts = [
+        // The failure is at four fifths of the time window.
+        (
+            r#"byId("go-to-failure").click();
+               const axis = byId("axis");
+               const { left, top, width } = axis.getBoundingClientRect();
+               const place = { clientX: left + 0.8 * width, clientY: top + 5 };
+               axis.dispatchEvent(new PointerEvent("pointermove", place));"#,
+            "failure at 6.000000 s",
+        ),
+        (
+            r#"const lanes = byId("lanes");
+               const { left, top, width, height } = lanes.getBoundingClientRect();
+               for (let y = 2; y < height; y += 4) {
+                 const place = { clientX: left + width / 2, clientY: top + y };
+                 lanes.dispatchEvent(new PointerEvent("pointermove", place));
+                 if (byId("tooltip").textContent.includes("Deployment, member0:27017")) break;
+               }"#,
+            "Deployment, member0:27017",
+        ),
+    ];
+    for (script, wanted) in scripts {
+        let Some(opened) = Opened::new(&with_script(&page, script)) else {
+            return;
+        };
+        let elements = opened.elements("");
+        let (tag, tooltip) = part(&elements, "tooltip", "<script");
+        assert!(!tag.contains("hidden"), "{tag}");
+        assert!(tooltip.contains(wanted), "{tooltip}");
+        assert!(!tooltip.contains("<img"), "a text has become an element");
+    }
+}
+
+#[test]
+fn the_style_of_dark_systems_has_colours_of_its_own() {
+    let light = failed_run().page("run", None).expect("it was kept");
+    // The style applies to all systems, because that of the browser cannot be chosen.
+    let dark = light.replace("@media (prefers-color-scheme: dark)", "@media all");
+    assert!(light != dark, "the page has a style for dark systems");
+    // Finds the colours of a primary in both styles.
+    let script = r#"const lanes = byId("lanes");
+        const { data } = lanes.getContext("2d").getImageData(0, 0, lanes.width, lanes.height);
+        const has = (red, green, blue) => {
+          for (let at = 0; at < data.length; at += 4) {
+            if (data[at] === red && data[at + 1] === green && data[at + 2] === blue) return true;
+          }
+          return false;
+        };
+        const found = document.documentElement.dataset;
+        found.lightPrimary = has(0x00, 0x72, 0xb2);
+        found.darkPrimary = has(0x2f, 0x8f, 0xd0);
+        found.back = getComputedStyle(document.body).backgroundColor;"#;
+    for (page, colours) in [
+        (light, ["true", "false", "rgb(255, 255, 255)"]),
+        (dark, ["false", "true", "rgb(21, 24, 29)"]),
+    ] {
+        let Some(opened) = Opened::new(&with_script(&page, script)) else {
+            return;
+        };
+        let elements = opened.elements("");
+        let names = ["light-primary", "dark-primary", "back"];
+        for (name, colour) in names.into_iter().zip(colours) {
+            let wanted = format!("data-{name}=\"{colour}\"");
+            assert!(elements.contains(&wanted), "{wanted}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,17 +1,10 @@
 //! Tests that run once for each seed.
 
-use std::{
-    env, fmt,
-    future::Future,
-    ops::Range,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    pin::pin,
-    time::Duration,
-};
-use tokio::{runtime::Builder, time::timeout};
+pub use crate::seeds::SEED;
 
-/// The environment variable that selects a single seed.
-pub const SEED: &str = "ONIONSKIN_SEED";
+use crate::seeds::each_seed;
+use std::{fmt, future::Future, ops::Range, pin::pin, time::Duration};
+use tokio::{runtime::Builder, time::timeout};
 
 /// The longest virtual time of a run.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -48,23 +41,7 @@ pub fn seeds<F>(command: &str, seeds: Range<u64>, test: impl Fn(u64) -> F)
 where
     F: Future<Output: Outcome>,
 {
-    let all: Box<dyn Iterator<Item = u64>> = match chosen() {
-        Some(seed) => Box::new(std::iter::once(seed)),
-        None => Box::new(seeds),
-    };
-    for seed in all {
-        let run = AssertUnwindSafe(|| run(|| test(seed)));
-        if let Err(panic) = catch_unwind(run) {
-            eprintln!("seed {seed} failed; run it again: {SEED}={seed} {command}");
-            resume_unwind(panic);
-        }
-    }
-}
-
-fn chosen() -> Option<u64> {
-    let text = env::var_os(SEED)?;
-    let number = text.to_str().and_then(|text| text.parse().ok());
-    Some(number.unwrap_or_else(|| panic!("{SEED} is not a number: {text:?}")))
+    each_seed(command, seeds, |seed| run(|| test(seed)));
 }
 
 fn run<F: Future<Output: Outcome>>(test: impl FnOnce() -> F) {

@@ -1,9 +1,18 @@
-//! Values as Rust code, for a test of a history that failed.
+//! Values as Rust code, for a test of a value that failed. The code uses the names of the module
+//! `strategies`, and full paths for the names of other crates.
 
-use super::{Hello, History};
-use bson::{RawBsonRef, RawDocument, spec::BinarySubtype};
-use onionskin_core::address::Address;
+mod description;
+
+pub use description::{server_code, topology_code};
+
+use super::{Cause, Failure, Hello, History, Incident, Role, Step};
+use bson::{RawBsonRef, RawDocument, oid::ObjectId, spec::BinarySubtype};
+use onionskin_core::{address::Address, error::TopologyVersion};
 use std::fmt::Write as _;
+
+/// The largest number of fields or elements in the code of a document. With more of them, the macro
+/// `rawdoc!` can reach the compiler's default `recursion_limit`.
+const MAX_VALUES: usize = 24;
 
 impl History {
     /// Returns an expression in Rust with this value. It uses the names of this module and the
@@ -41,7 +50,7 @@ impl History {
         for Hello { server, reply } in &self.hellos {
             let server = address_code(server);
             let reply = match reply {
-                Some(reply) => format!("Some({})", document_code(reply)),
+                Some(reply) => format!("Some({})", reply_code(reply)),
                 None => "None".to_owned(),
             };
             let _ = writeln!(
@@ -53,18 +62,181 @@ impl History {
     }
 }
 
+impl Failure {
+    /// Returns an expression in Rust with this value, as [`History::code`] does.
+    ///
+    /// ```
+    /// use onionskin_core::{error::NetworkFault, unstable::sdam::Phase};
+    /// use onionskin_worlds::strategies::{Cause, Failure};
+    ///
+    /// let failure = Failure {
+    ///     phase: Phase::Hello,
+    ///     cause: Cause::Network(NetworkFault::Refused),
+    ///     overloaded: true,
+    /// };
+    /// assert_eq!(
+    ///     failure.code(),
+    ///     "Failure { phase: onionskin_core::unstable::sdam::Phase::Hello, cause: \
+    ///      Cause::Network(onionskin_core::error::NetworkFault::Refused), overloaded: true }"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> String {
+        let Self {
+            phase,
+            cause,
+            overloaded,
+        } = self;
+        let cause = match cause {
+            Cause::Network(fault) => {
+                format!("Network(onionskin_core::error::NetworkFault::{fault:?})")
+            }
+            Cause::Timeout => "Timeout".to_owned(),
+            Cause::Tls(fault) => format!("Tls(onionskin_core::error::TlsFault::{fault:?})"),
+            Cause::Nonsense => "Nonsense".to_owned(),
+            Cause::Reply(reply) => format!("Reply({})", reply_code(reply)),
+            Cause::Refused(reply) => format!("Refused({})", reply_code(reply)),
+            Cause::Client(cause) => format!("Client(ClientCause::{cause:?})"),
+        };
+        format!(
+            "Failure {{ phase: onionskin_core::unstable::sdam::Phase::{phase:?}, cause: \
+             Cause::{cause}, overloaded: {overloaded} }}"
+        )
+    }
+}
+
+impl Incident {
+    /// Returns an expression in Rust with this value, as [`History::code`] does.
+    ///
+    /// ```
+    /// use onionskin_core::unstable::sdam::Phase;
+    /// use onionskin_worlds::strategies::{Cause, Failure, Incident, address};
+    ///
+    /// let incident = Incident {
+    ///     server: address(1),
+    ///     age: 0,
+    ///     failure: Failure {
+    ///         phase: Phase::Operation,
+    ///         cause: Cause::Timeout,
+    ///         overloaded: false,
+    ///     },
+    /// };
+    /// assert!(incident.code().starts_with("Incident { server: address(1), age: 0, failure: "));
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> String {
+        let Self {
+            server,
+            age,
+            failure,
+        } = self;
+        let (server, failure) = (address_code(server), failure.code());
+        format!("Incident {{ server: {server}, age: {age}, failure: {failure} }}")
+    }
+}
+
+/// Returns an expression in Rust with these incidents, as [`History::code`] does.
+///
+/// ```
+/// use onionskin_worlds::strategies::incidents_code;
+///
+/// assert_eq!(incidents_code(&[]), "vec![\n]");
+/// ```
+#[must_use]
+pub fn incidents_code(incidents: &[Incident]) -> String {
+    let mut text = "vec![\n".to_owned();
+    for incident in incidents {
+        let _ = writeln!(text, "    {},", incident.code());
+    }
+    text + "]"
+}
+
+impl Step {
+    /// Returns an expression in Rust with this value, as [`History::code`] does.
+    ///
+    /// ```
+    /// use onionskin_worlds::strategies::{Role, Step};
+    ///
+    /// assert_eq!(Step::Elect(1).code(), "Step::Elect(1)");
+    /// assert_eq!(Step::Add(2, Role::Hidden).code(), "Step::Add(2, Role::Hidden)");
+    /// ```
+    #[must_use]
+    pub fn code(self) -> String {
+        match self {
+            Self::Add(member, role) => format!("Step::Add({member}, {})", role.code()),
+            Self::Elect(_)
+            | Self::Learn(_)
+            | Self::StepDown(_)
+            | Self::Stop(_)
+            | Self::Start(_)
+            | Self::Recover(_)
+            | Self::Remove(_) => format!("Step::{self:?}"),
+        }
+    }
+}
+
+impl Role {
+    /// Returns an expression in Rust with this value, as [`History::code`] does.
+    ///
+    /// ```
+    /// use onionskin_worlds::strategies::Role;
+    ///
+    /// assert_eq!(Role::Passive.code(), "Role::Passive");
+    /// ```
+    #[must_use]
+    pub fn code(self) -> String {
+        format!("Role::{self:?}")
+    }
+}
+
+/// Returns an expression in Rust with this topology version, as [`History::code`] does.
+///
+/// ```
+/// use bson::oid::ObjectId;
+/// use onionskin_core::error::TopologyVersion;
+/// use onionskin_worlds::strategies::topology_version_code;
+///
+/// let process_id = ObjectId::from_bytes([0; 12]);
+/// let code = topology_version_code(TopologyVersion { process_id, counter: 5 });
+/// assert!(code.ends_with("counter: 5 }"), "{code}");
+/// ```
+#[must_use]
+pub fn topology_version_code(version: TopologyVersion) -> String {
+    let TopologyVersion {
+        process_id,
+        counter,
+    } = version;
+    let process_id = object_id_code(process_id);
+    format!(
+        "onionskin_core::error::TopologyVersion {{ process_id: {process_id}, counter: {counter} }}"
+    )
+}
+
+fn object_id_code(id: ObjectId) -> String {
+    format!("bson::oid::ObjectId::from_bytes({:?})", id.bytes())
+}
+
 fn address_code(address: &Address) -> String {
     match (0..super::ADDRESSES).find(|&index| super::address(index) == *address) {
         Some(index) => format!("address({index})"),
         None => format!(
-            "onionskin_core::address::Address::parse({:?}).unwrap()",
+            "{:?}.parse::<onionskin_core::address::Address>().unwrap()",
             address.to_string()
         ),
     }
 }
 
-/// Returns the code of a document: its fields, or its bytes if `rawdoc!` cannot have them.
-fn document_code(document: &RawDocument) -> String {
+/// Returns an expression in Rust with this reply: its fields, or its bytes if the macro
+/// `bson::rawdoc` cannot have them.
+///
+/// ```
+/// use onionskin_worlds::strategies::reply_code;
+///
+/// let reply = bson::rawdoc! { "ok": 1_i32 };
+/// assert_eq!(reply_code(&reply), "bson::rawdoc! { \"ok\": 1_i32 }");
+/// ```
+#[must_use]
+pub fn reply_code(document: &RawDocument) -> String {
     let fields = fields_code(document).map(|fields| format!("bson::rawdoc! {fields}"));
     fields.unwrap_or_else(|| {
         format!(
@@ -80,6 +252,9 @@ fn fields_code(document: &RawDocument) -> Option<String> {
         let (name, value) = field.ok()?;
         fields.push(format!("{:?}: {}", name.as_str(), value_code(value)?));
     }
+    if fields.len() > MAX_VALUES {
+        return None;
+    }
     Some(match fields.is_empty() {
         true => "{}".to_owned(),
         false => format!("{{ {} }}", fields.join(", ")),
@@ -94,9 +269,7 @@ fn value_code(value: RawBsonRef<'_>) -> Option<String> {
         RawBsonRef::Double(value) if value.is_finite() => format!("{value:?}_f64"),
         RawBsonRef::String(value) => format!("{value:?}"),
         RawBsonRef::Null => "null".to_owned(),
-        RawBsonRef::ObjectId(id) => {
-            format!("bson::oid::ObjectId::from_bytes({:?})", id.bytes())
-        }
+        RawBsonRef::ObjectId(id) => object_id_code(id),
         RawBsonRef::DateTime(time) => {
             format!("bson::DateTime::from_millis({})", time.timestamp_millis())
         }
@@ -113,49 +286,12 @@ fn value_code(value: RawBsonRef<'_>) -> Option<String> {
                 .into_iter()
                 .map(|value| value_code(value.ok()?))
                 .collect();
-            format!("[{}]", values?.join(", "))
+            let values = values.filter(|values| values.len() <= MAX_VALUES)?;
+            format!("[{}]", values.join(", "))
         }
         _ => return None,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{address, lying_histories, replica_set_histories};
-    use super::*;
-    use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
-    use proptest::prelude::*;
-
-    #[test]
-    fn each_type_of_a_hello_has_its_code() {
-        let reply = rawdoc! {
-            "a": 1_i32, "b": -2_i64, "c": 1.5_f64, "d": true, "e": "x\"y",
-            "f": ObjectId::from_bytes([1; 12]), "g": bson::DateTime::from_millis(5),
-            "h": ["s", { "t": 1_i32 }], "i": {},
-        };
-        let code = document_code(&reply);
-        let expected = "bson::rawdoc! { \"a\": 1_i32, \"b\": -2_i64, \"c\": 1.5_f64, \"d\": true, \
-                        \"e\": \"x\\\"y\", \"f\": bson::oid::ObjectId::from_bytes([1, 1, 1, 1, 1, \
-                        1, 1, 1, 1, 1, 1, 1]), \"g\": bson::DateTime::from_millis(5), \"h\": \
-                        [\"s\", { \"t\": 1_i32 }], \"i\": {} }";
-        assert_eq!(code, expected);
-        let odd = RawDocumentBuf::from_bytes(vec![8, 0, 0, 0, 0x7f, b'a', 0, 0]);
-        let code = document_code(&odd.expect("a document"));
-        assert!(
-            code.contains("from_bytes(vec![8, 0, 0, 0, 127, 97, 0, 0])"),
-            "{code}"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn each_history_has_code(
-            history in prop_oneof![replica_set_histories(), lying_histories(false)],
-        ) {
-            let code = history.code();
-            let lines = code.lines().filter(|line| line.contains("Hello {"));
-            prop_assert_eq!(lines.count(), history.hellos.len());
-            prop_assert!(address_code(&address(3)) == "address(3)");
-        }
-    }
-}
+mod tests;

@@ -50,8 +50,10 @@
 //! result.unwrap();
 //! ```
 //!
-//! [`History::descriptions`] plays a history to a client that only observes, and [`History::code`]
-//! prints it as Rust. Tests of the discovery machine itself give the hellos to
+//! [`History::descriptions`] plays a history to a client that only observes. [`History::code`]
+//! prints a history as Rust, and so do [`Failure::code`], [`Incident::code`], [`incidents_code`],
+//! [`Step::code`], [`reply_code`], [`topology_version_code`], [`server_code`] and [`topology_code`]
+//! for the other values. Tests of the discovery machine itself give the hellos to
 //! `onionskin_core::unstable::sdam::Sdam`, as `descriptions` does.
 
 mod code;
@@ -63,6 +65,7 @@ mod replica_set;
 mod reply;
 mod view;
 
+pub use code::{incidents_code, reply_code, server_code, topology_code, topology_version_code};
 pub use description::{server_descriptions, topology_descriptions};
 pub use failure::{Cause, ClientCause, Failure, Incident, failures, incident_histories};
 pub use history::{

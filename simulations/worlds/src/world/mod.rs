@@ -54,7 +54,7 @@ pub use overload::ServerOverload;
 pub use plan::Disaster;
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
-pub use scenario::{Scenario, Scheduled, Span, WorldShape};
+pub use scenario::{Scenario, ScenarioBuilder, ScenarioError, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
 pub use slow_member::SlowMember;
 pub use watch::{Step, Watcher, run_watched};

@@ -1,18 +1,22 @@
 //! Scenarios: worlds in which some options are fixed. The seed draws the others.
 //!
 //! ```
-//! use onionskin_worlds::world::{Disaster, Scenario, Scheduled, Span, Way};
+//! use onionskin_worlds::world::{Disaster, Scenario, ScenarioError, Way};
 //! use std::time::Duration;
 //!
-//! let mut scenario = Scenario::default();
-//! scenario.safety = Some(Span(Duration::from_secs(5)));
-//! scenario.schedule = Some(vec![Scheduled {
-//!     at: Span(Duration::from_secs(2)),
-//!     event: Disaster::StepDown,
-//! }]);
-//! let report = scenario.run(7, Way::Core).expect("it is possible");
-//! assert!(report.failure.is_none(), "{report}");
+//! let scenario = Scenario::builder()
+//!     .safety(Duration::from_secs(5))
+//!     .schedule(Duration::from_secs(2), Disaster::JoinMembers)
+//!     .build()?;
+//! scenario.assert_seeds("cargo test short_runs", 0..3, Way::Core);
+//! # Ok::<(), ScenarioError>(())
 //! ```
+
+mod builder;
+#[cfg(feature = "toml")]
+mod text;
+
+pub use builder::{ScenarioBuilder, ScenarioError};
 
 pub use super::span::Span;
 use super::{

@@ -5,7 +5,7 @@ use super::{
     workload::Ending,
 };
 use onionskin_core::{
-    event::{Event, EventKind},
+    event::{Event, EventKind, OperationEvent},
     operation::OperationId,
     time::Instant,
 };
@@ -28,6 +28,7 @@ pub struct Trace {
     new: Option<String>,
     digest: Sha256,
     lines: u64,
+    operations: u64,
 }
 
 /// The last lines of a trace.
@@ -70,6 +71,7 @@ impl Trace {
             new: None,
             digest: Sha256::new(),
             lines: 0,
+            operations: 0,
         }
     }
 
@@ -81,6 +83,11 @@ impl Trace {
     /// Adds an event of a client.
     pub fn observe(&mut self, now: Instant, client: usize, event: &Event) {
         self.note(now, format_args!("client {client} event {}", event.kind));
+        let begins = matches!(
+            event.kind,
+            EventKind::Operation(OperationEvent::Started { .. })
+        );
+        self.operations += u64::from(begins);
         if let Some(picture) = &mut self.picture {
             picture.observe(event.at, client, &event.kind);
         }
@@ -170,6 +177,18 @@ impl Trace {
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// Adds a line about the start of an operation of which the client gives no event.
+    pub(super) fn begin_operation(&mut self, now: Instant, what: fmt::Arguments<'_>) {
+        self.operations += 1;
+        self.note(now, what);
+    }
+
+    /// Returns the number of operations whose start was added, as an event or otherwise.
+    #[must_use]
+    pub const fn operations(&self) -> u64 {
+        self.operations
     }
 
     /// Returns the SHA-256 digest of all lines.

@@ -12,6 +12,7 @@ use onionskin_core::{
     description::TopologyDescription,
     time::Instant,
 };
+use onionskin_deployment::deployment::MemberState;
 use std::{
     fmt::{self, Write as _},
     ops::ControlFlow,
@@ -32,7 +33,10 @@ pub struct Step<'a> {
     pub lines: &'a str,
     /// True at the end of the run.
     pub is_last: bool,
+    /// The number of operations of all clients that have begun by the end of the step.
+    pub operations: u64,
     pub(super) state: &'a dyn Fn() -> String,
+    pub(super) member_state: &'a dyn Fn(usize) -> Option<MemberState>,
 }
 
 impl Step<'_> {
@@ -40,6 +44,13 @@ impl Step<'_> {
     #[must_use]
     pub fn state(&self) -> String {
         (self.state)()
+    }
+
+    /// Returns the state of a member after the step. Members count from 0; the servers of shards
+    /// follow the routers or services. `None` if there is no such server.
+    #[must_use]
+    pub fn member_state(&self, member: usize) -> Option<MemberState> {
+        (self.member_state)(member)
     }
 }
 
@@ -49,6 +60,7 @@ impl fmt::Debug for Step<'_> {
             .field("at", &self.at)
             .field("lines", &self.lines)
             .field("is_last", &self.is_last)
+            .field("operations", &self.operations)
             .finish_non_exhaustive()
     }
 }

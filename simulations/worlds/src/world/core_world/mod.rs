@@ -170,7 +170,9 @@ impl CoreWorld {
                 at: world.now,
                 lines: &lines,
                 is_last,
+                operations: world.trace.operations(),
                 state: &|| world.describe(),
+                member_state: &|member| world.network.deployment().state(member),
             })
         });
         ended.is_continue().then(|| self.into_report())

@@ -204,7 +204,7 @@ impl CoreWorld {
         if let Some(patience) = step.polling.patience {
             self.schedule(now + patience, client, Wakeup::Leave { task, place });
         }
-        self.trace.note(
+        self.trace.begin_operation(
             now,
             format_args!(
                 "client {client} task {task} begins {:?} of {}",

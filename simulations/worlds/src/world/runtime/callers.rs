@@ -44,10 +44,11 @@ pub(in crate::world) fn run_watched(
     watcher: &mut dyn Watcher,
 ) -> Result<Option<Report>, Failure> {
     let world = World::create(seed, &options, true)?;
+    let shared = &world.executor.shared;
     let mut show = |is_last: bool| {
-        let (at, lines) = {
-            let mut state = world.executor.shared.lock();
-            (state.now, state.trace.take_new())
+        let (at, lines, operations) = {
+            let mut state = shared.lock();
+            (state.now, state.trace.take_new(), state.trace.operations())
         };
         if lines.is_empty() && !is_last {
             return ControlFlow::Continue(());
@@ -56,7 +57,9 @@ pub(in crate::world) fn run_watched(
             at,
             lines: &lines,
             is_last,
+            operations,
             state: &|| world.describe(),
+            member_state: &|member| shared.lock().network.deployment().state(member),
         })
     };
     let mut is_left = false;

@@ -1,0 +1,153 @@
+//! Scenarios as texts in the form of TOML.
+
+use super::{Scenario, builder::ScenarioError};
+
+impl Scenario {
+    /// Reads a scenario from a text in the form of TOML, whose keys the guide
+    /// `docs/simulation.md` describes. Needs the feature `toml`.
+    ///
+    /// ```
+    /// use onionskin_worlds::world::{Scenario, ScenarioError, Way};
+    ///
+    /// let text = "shape = \"replica-set\"\nmembers = 3\nsafety = \"2s\"\n";
+    /// let scenario = Scenario::from_toml(text)?;
+    /// scenario.assert_seeds("cargo test short_runs", 0..3, Way::Core);
+    /// # Ok::<(), ScenarioError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError::Text`] if the text is not in this form, or has a key or a value that no
+    /// scenario has; [`ScenarioError::Impossible`] for a [fault](Self::fault) of the scenario.
+    pub fn from_toml(text: &str) -> Result<Self, ScenarioError> {
+        let scenario: Self =
+            toml::from_str(text).map_err(|error| ScenarioError::Text(error.to_string()))?;
+        scenario.checked()
+    }
+
+    /// Returns a text in the form of TOML that describes the scenario, for `onionskin simulate`.
+    /// Needs the feature `toml`.
+    ///
+    /// ```
+    /// use onionskin_worlds::world::{Scenario, ScenarioError};
+    ///
+    /// let scenario = Scenario::builder().members(3).build()?;
+    /// let text = scenario.to_toml()?;
+    /// assert_eq!(Scenario::from_toml(&text)?, scenario);
+    /// # Ok::<(), ScenarioError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError::Text`] if a value has no form in TOML. No value of a scenario that was
+    /// built or read is of this kind.
+    pub fn to_toml(&self) -> Result<String, ScenarioError> {
+        toml::to_string(self).map_err(|error| ScenarioError::Text(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Disaster, Pace, Rates, Span, WorldProxy, WorldShape, options::Workload};
+    use std::time::Duration;
+
+    const TEXT: &str = r#"
+about = "All keys."
+sources = ["one", "two"]
+shape = "sharded"
+shards = 2
+members = 3
+version = "6.0"
+clients = 2
+tasks = 4
+workload = "marks"
+safety = "20s"
+grace = "50s"
+min-latency = "200us"
+max-latency = "4ms"
+client-options = "maxPoolSize=2"
+srv = true
+proxy = "open"
+authentication = true
+election-timeout = "2s"
+disasters = 5
+
+[[client]]
+pace = "idle"
+
+[rates]
+reset = 10
+
+[[schedule]]
+at = "5s"
+event = { kill-shard = 1 }
+
+[[schedule]]
+at = "9s"
+event = "expire-logins"
+
+[expect]
+succeeded = 7
+writes-within = "3s"
+"#;
+
+    #[test]
+    fn each_key_of_a_text_has_a_setter() {
+        let second = Duration::from_secs(1);
+        let built = Scenario::builder()
+            .about("All keys.")
+            .sources(["one", "two"])
+            .shape(WorldShape::Sharded)
+            .shards(2)
+            .members(3)
+            .version("6.0")
+            .clients(2)
+            .tasks(4)
+            .workload(Workload::Marks)
+            .safety(20 * second)
+            .grace(50 * second)
+            .min_latency(Duration::from_micros(200))
+            .max_latency(Duration::from_millis(4))
+            .client_options("maxPoolSize=2")
+            .srv(true)
+            .proxy(WorldProxy::Open)
+            .authentication(true)
+            .election_timeout(2 * second)
+            .disasters(5)
+            .client(|client| client.pace = Some(Pace::Idle))
+            .rates(Rates {
+                reset: 10,
+                ..Rates::default()
+            })
+            .schedule(5 * second, Disaster::KillShard(1))
+            .schedule(9 * second, Disaster::ExpireLogins)
+            .expect(|expect| expect.succeeded = Some(7))
+            .expect(|expect| expect.writes_within = Some(Span(3 * second)))
+            .build()
+            .expect("it is possible");
+        assert_eq!(Scenario::from_toml(TEXT).as_ref(), Ok(&built));
+        let text = built.to_toml().expect("it has small numbers");
+        assert_eq!(Scenario::from_toml(&text), Ok(built));
+    }
+
+    #[test]
+    fn the_options_of_members_are_the_same_in_code_and_text() {
+        let text = "shape = \"replica-set\"\nmembers = 2\n[[member-options]]\npriority = 3\n";
+        let built = Scenario::builder()
+            .shape(WorldShape::ReplicaSet)
+            .members(2)
+            .member(|member| member.priority = Some(3))
+            .build();
+        assert_eq!(Scenario::from_toml(text), built);
+    }
+
+    #[test]
+    fn a_text_and_code_have_the_same_faults() {
+        let built = Scenario::builder().tasks(0).build();
+        assert!(built.is_err());
+        assert_eq!(Scenario::from_toml("tasks = 0"), built);
+        let unknown = Scenario::from_toml("task = 1").expect_err("no key");
+        assert!(matches!(&unknown, ScenarioError::Text(text) if text.contains("`task`")));
+    }
+}
