@@ -3,7 +3,7 @@
 use super::{Case, Kind};
 use bson::{Bson, DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_deployment::store::{
-    Environment, Find, Namespace, Store, StoreError, Update, UpdateStatement,
+    Environment, Find, Namespace, Parts, Store, StoreError, Update, UpdateStatement,
 };
 
 const DATABASE: &str = "d";
@@ -24,6 +24,7 @@ fn with<T>(run: impl FnOnce(&mut Environment<'_>) -> T) -> T {
         bypasses_validation: false,
         keeps_empty_timestamps: false,
         max_steps: None,
+        parts: Parts::default(),
     })
 }
 

@@ -236,7 +236,7 @@ mod tests {
         Rates, Scenario, Way, WorldProxy, WorldShape, options::world_seed, run_seed, scenario::Span,
     };
 
-    fn names(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
+    fn names_of(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
         Names::new(members, schedule, world_seed(1).random())
     }
 
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn the_records_are_those_of_the_last_list() {
         let members: Vec<Address> = ["a", "b"].map(|host| Address::tcp(host, 1)).to_vec();
-        let mut names = self::names(&members, None);
+        let mut names = names_of(&members, None);
         assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(2)));
         assert!(matches!(ask(&names, RecordKind::Txt), Some(Err(_))));
         names.be_silent();
@@ -274,14 +274,14 @@ mod tests {
             event: Disaster::ListMembers(vec![1]),
         };
         for (at, listed) in [(0, 1), (1, 2)] {
-            let names = self::names(&members, Some(&vec![first(at)]));
+            let names = names_of(&members, Some(&vec![first(at)]));
             assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(listed)));
         }
     }
 
     #[test]
     fn lookups_fail_at_their_rates_until_they_are_mended() {
-        let mut names = self::names(&[], None);
+        let mut names = names_of(&[], None);
         assert_eq!(names.draw_failure(), None);
         names.fail(LookupFailures {
             unanswered: 200,

@@ -91,6 +91,8 @@ impl Scenario {
             votes: options.votes,
             hidden: options.hidden,
             arbiter: options.arbiter,
+            absent: options.absent,
+            delay: Some(Span(options.delay)).filter(|delay| !delay.0.is_zero()),
             version: options.version.and_then(name_of),
             streaming: options.streaming,
             tags: options.tags.iter().cloned().collect(),

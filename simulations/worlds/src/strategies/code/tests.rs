@@ -6,7 +6,7 @@ use super::super::{
     incident_histories, incidents_code, lying_histories, replica_set_histories, replica_set_steps,
     reply_code, server_code, topology_code, topology_version_code,
 };
-use bson::{RawDocumentBuf, rawdoc};
+use bson::rawdoc;
 use proptest::prelude::*;
 
 /// Removes white space and commas at the end of a list, which do not change the value.
@@ -33,7 +33,7 @@ macro_rules! assert_codes {
 #[test]
 fn each_type_of_a_reply_has_its_code() {
     assert_codes!(
-        |reply: &RawDocumentBuf| reply_code(reply);
+        |reply: &bson::RawDocumentBuf| reply_code(reply);
         bson::rawdoc! {},
         bson::rawdoc! { "ok": 1_i32, "counter": -2_i64, "half": 1.5_f64, "yes": true },
         bson::rawdoc! { "quoted": "x\"y", "none": null, "list": ["s", [], { "t": 1_i32 }, {}] },
@@ -53,7 +53,7 @@ fn each_type_of_a_reply_has_its_code() {
 #[test]
 fn a_reply_that_the_macro_cannot_have_is_printed_as_bytes() {
     let names: bson::RawArrayBuf = (0..30).map(|number| number.to_string()).collect();
-    let mut long = RawDocumentBuf::new();
+    let mut long = bson::RawDocumentBuf::new();
     long.append(bson::cstr!("hosts"), names);
     for reply in [long, rawdoc! { "odd": f64::NAN }] {
         let code = reply_code(&reply);

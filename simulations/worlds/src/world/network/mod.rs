@@ -168,12 +168,6 @@ impl Network {
         &self.addresses
     }
 
-    /// Returns the name server of the clients' seed list.
-    #[must_use]
-    pub(super) const fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// Returns the servers that a client must know if it is closed after `late_from`; `None` if it
     /// need not know all changes by then. `frozen` is the time for which it was frozen before.
     pub(super) fn known(
