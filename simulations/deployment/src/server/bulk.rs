@@ -10,7 +10,7 @@ use super::{
     write::{Tally, delete_statement, is_too_large, set_bypasses, update_statement},
 };
 use crate::{
-    replica::Effect,
+    replica::{Effect, Op},
     store::{DeleteStatement, Environment, Namespace, Release, Store, StoreError, UpdateStatement},
 };
 use bson::{Bson, Document, RawDocument, doc};
@@ -29,6 +29,14 @@ impl Operation {
             Self::Insert(_) => false,
             Self::Update(statement) => statement.multi,
             Self::Delete(statement) => statement.limit != 1,
+        }
+    }
+
+    const fn op(&self) -> Op {
+        match self {
+            Self::Insert(_) => Op::Insert,
+            Self::Update(_) => Op::Update,
+            Self::Delete(_) => Op::Delete,
         }
     }
 
@@ -58,6 +66,7 @@ impl Operation {
         };
         match errors.is_empty() {
             true => Ok(Effect::Write {
+                op: self.op(),
                 matched,
                 modified,
                 upserted,
@@ -90,9 +99,10 @@ impl Results {
                 matched,
                 modified,
                 upserted,
+                ..
             } => (*matched, *modified, upserted.as_ref()),
             // The statement was executed as a findAndModify of one document.
-            Effect::Modify(_) => (1, 1, None),
+            Effect::Modify { .. } => (1, 1, None),
         };
         let n = matched + u64::from(upserted.is_some());
         let mut entry = doc! { "ok": 1.0, "idx": number(index as u64), "n": number(n) };
@@ -145,15 +155,21 @@ impl Member {
         if retryable.is_some() && operations.iter().any(|(_, o)| o.is_multi()) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        for (index, (_, operation)) in operations.iter().enumerate() {
+            if let (Some(retryable), Op::Update) = (&retryable, operation.op()) {
+                retryable.check_update(index, release)?;
+            }
+        }
         let is_retryable = retryable.is_some();
         let limit = self.options.limits.max_document_bytes;
         let lists_all = !truth(request.command.get("errorsOnly"));
         let variables = request.command.get_document("let").ok();
         let (mut tally, mut results) = (Tally::default(), Results::default());
         for (index, (namespace, operation)) in operations.iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|r| r.done(index)) {
-                tally.retried.push(number(index as u64));
-                results.succeed(index, operation, effect, lists_all);
+            let done = retryable.as_ref();
+            if let Some((id, effect)) = done.and_then(|r| r.done(index, operation.op())) {
+                tally.retried.push(id);
+                results.succeed(index, operation, &effect, lists_all);
                 continue;
             }
             let done = match operation {

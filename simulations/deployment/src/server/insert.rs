@@ -8,7 +8,7 @@ use super::{
     write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
-    replica::Effect,
+    replica::{Effect, Op},
     store::{Environment, InsertResult, Namespace, Store, StoreError, WriteError, encoded_bytes},
 };
 use bson::Document;
@@ -53,9 +53,10 @@ impl Member {
         let mut indexes = Vec::with_capacity(documents.len());
         let mut fresh = Vec::with_capacity(documents.len());
         for (index, document) in documents.into_iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                tally.retried.push(i32::try_from(index).unwrap_or(0));
-                tally.count(index, effect);
+            let done = retryable.as_ref();
+            if let Some((id, effect)) = done.and_then(|a| a.done(index, Op::Insert)) {
+                tally.retried.push(id);
+                tally.count(index, &effect);
                 continue;
             }
             let may_be_large = request.bytes > limit;
@@ -81,6 +82,7 @@ impl Member {
             let stop = failed.first().copied().filter(|_| ordered).unwrap_or(count);
             for at in (0..stop).filter(|at| !failed.contains(at)) {
                 let effect = Effect::Write {
+                    op: Op::Insert,
                     matched: 1,
                     modified: 0,
                     upserted: None,

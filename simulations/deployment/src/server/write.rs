@@ -10,11 +10,11 @@ use super::{
     hello::election_id,
     read::collation,
     reply::Reply,
-    retry::RetryableWrite,
+    retry::{RetryableWrite, check_statement_ids},
     transaction::names,
 };
 use crate::{
-    replica::{Effect, Retry},
+    replica::{Effect, Op, Retry},
     store::{
         Change, DeleteStatement, Environment, Namespace, Release, Store, StoreError, Update,
         UpdateStatement, WriteError,
@@ -41,9 +41,10 @@ impl Tally {
                 matched,
                 modified,
                 upserted,
+                ..
             } => (matched, modified, upserted),
             // The statement was executed as a findAndModify of one document.
-            Effect::Modify(_) => (&1, &1, &None),
+            Effect::Modify { .. } => (&1, &1, &None),
         };
         self.n += matched;
         self.modified += modified;
@@ -151,11 +152,14 @@ impl Member {
         if retryable.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        if let Some(retryable) = &retryable {
+            (0..parsed.len()).try_for_each(|index| retryable.check_update(index, release))?;
+        }
         let refuses_dollars = self.refuses_dollars();
         let tally = self.each(
             now,
             &*request,
-            retryable,
+            (retryable, Op::Update),
             &parsed,
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
@@ -168,6 +172,7 @@ impl Member {
                     check_updated(store, start, &statement.update)?;
                 }
                 Ok(Effect::Write {
+                    op: Op::Update,
                     matched: outcome.matched,
                     modified: outcome.modified,
                     upserted: outcome.upserted.into_iter().next().map(|(_, id)| id),
@@ -204,7 +209,7 @@ impl Member {
         let tally = self.each(
             now,
             &*request,
-            retryable,
+            (retryable, Op::Delete),
             &parsed,
             |store, statement, env| {
                 if keeps_documents {
@@ -216,6 +221,7 @@ impl Member {
                     return Err(outcome.errors.remove(0).error);
                 }
                 Ok(Effect::Write {
+                    op: Op::Delete,
                     matched: outcome.deleted,
                     modified: 0,
                     upserted: None,
@@ -244,16 +250,16 @@ impl Member {
         &mut self,
         now: Instant,
         request: &Request,
-        retryable: Option<RetryableWrite>,
+        (retryable, op): (Option<RetryableWrite>, Op),
         statements: &[S],
         run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<Effect, StoreError>,
     ) -> Tally {
         let mut tally = Tally::default();
         let variables = request.command.get_document("let").ok();
         for (index, statement) in statements.iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                tally.retried.push(i32::try_from(index).unwrap_or(0));
-                tally.count(index, effect);
+            if let Some((id, effect)) = retryable.as_ref().and_then(|a| a.done(index, op)) {
+                tally.retried.push(id);
+                tally.count(index, &effect);
                 continue;
             }
             let is_retryable = retryable.is_some();
@@ -335,6 +341,7 @@ impl Member {
             );
             return Err(fault(16, text));
         }
+        check_statement_ids(request, items.len(), self.release())?;
         let documents = items.into_iter().map(|item| match item {
             Bson::Document(document) => Ok(document),
             _ => Err(type_mismatch(field)),

@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 108] = [
+const NAMES: [(i32, &str); 109] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -175,6 +175,7 @@ const NAMES: [(i32, &str); 108] = [
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
     (205, "ClusterTimeFailsRateLimiter"),
+    (207, "InvalidUUID"),
     (224, "QueryFeatureNotAllowed"),
     (225, "TransactionTooOld"),
     (234, "RetryChangeStream"),

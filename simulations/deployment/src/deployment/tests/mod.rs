@@ -26,6 +26,7 @@ mod random_commands;
 mod read_concern;
 mod reconfigurations;
 mod refusals;
+mod repeated_statements;
 mod schema;
 mod several_shards;
 mod sharded;
