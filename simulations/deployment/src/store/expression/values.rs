@@ -34,6 +34,7 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
             format!("Failed to parse number '{text}' in $convert with no onError value"),
         )
     };
+    let overflow = || out_of_range(value).unwrap_or_else(unsupported);
     match (to, value) {
         ("bool", other) => Ok(Bson::Boolean(truthy(other))),
         ("string", other) => text(other).map(Bson::String).ok_or_else(unsupported),
@@ -52,10 +53,10 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("int", other) => number::truncated(other)
             .and_then(|n| i32::try_from(n).ok())
             .map(Bson::Int32)
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("long", other) => number::truncated(other)
             .map(Bson::Int64)
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("double", other) => number::as_double(other)
             .map(Bson::Double)
             .ok_or_else(unsupported),
@@ -73,13 +74,53 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("date", Bson::Int32(_)) => Err(unsupported()),
         ("date", other) => number::truncated(other)
             .map(|ms| Bson::DateTime(DateTime::from_millis(ms)))
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("objectId", Bson::ObjectId(_)) => Ok(value.clone()),
         ("objectId", Bson::String(s)) => bson::oid::ObjectId::parse_str(s)
             .map(Bson::ObjectId)
-            .map_err(|_| failed(s)),
+            .map_err(|_| no_object_id(s)),
         _ => Err(unsupported()),
     }
+}
+
+/// Returns the error of a number that is too large for an integer, or no number of finite size.
+/// Returns `None` for a value that is no number.
+fn out_of_range(value: &Bson) -> Option<StoreError> {
+    if !number::is_number(value) {
+        return None;
+    }
+    let number = number::as_double(value).unwrap_or_default();
+    let reason = match number {
+        _ if number.is_nan() => {
+            "Attempt to convert NaN value to integer type in $convert with no onError value"
+                .to_owned()
+        }
+        _ if number.is_infinite() => {
+            "Attempt to convert infinity value to integer type in $convert with no onError value"
+                .to_owned()
+        }
+        _ => format!(
+            "Conversion would overflow target type in $convert with no onError value: {}",
+            text(value).unwrap_or_default()
+        ),
+    };
+    Some(StoreError::new(241, reason))
+}
+
+/// Returns the error of a text that is not an ObjectId.
+fn no_object_id(given: &str) -> StoreError {
+    let reason = match given.chars().find(|digit| !digit.is_ascii_hexdigit()) {
+        Some(digit) if given.len() == 24 => {
+            format!("Invalid character found in hex string: {digit}")
+        }
+        _ => {
+            let length = given.len();
+            format!("Invalid string length for parsing to OID, expected 24 but found {length}")
+        }
+    };
+    let text =
+        format!("Failed to parse objectId '{given}' in $convert with no onError value: {reason}");
+    StoreError::new(241, text)
 }
 
 /// Parses a double, in decimal or in hexadecimal digits. A number that is too large is refused.

@@ -1,6 +1,6 @@
 //! Tests of expressions that convert values.
 
-use super::expressions::{check, check_errors};
+use super::expressions::{check, check_errors, evaluated};
 use super::*;
 
 fn dec(text: &str) -> Bson {
@@ -47,6 +47,47 @@ fn numbers_are_printed_and_parsed_as_the_server_does() {
         (bson!({ "$toDouble": "0X" }), 241),
         (bson!({ "$toInt": at(5) }), 241),
     ]);
+}
+
+#[test]
+fn conversions_that_fail_name_the_value_and_the_reason() {
+    let large = 1_i64 << 40;
+    for (expression, expected) in [
+        (
+            bson!({ "$toInt": large }),
+            "Conversion would overflow target type in $convert with no onError value: \
+             1099511627776",
+        ),
+        (
+            bson!({ "$toLong": 1e20 }),
+            "Conversion would overflow target type in $convert with no onError value: 1e+20",
+        ),
+        (
+            bson!({ "$toInt": f64::NAN }),
+            "Attempt to convert NaN value to integer type in $convert with no onError value",
+        ),
+        (
+            bson!({ "$toLong": f64::INFINITY }),
+            "Attempt to convert infinity value to integer type in $convert with no onError value",
+        ),
+        (
+            bson!({ "$toObjectId": "x" }),
+            "Failed to parse objectId 'x' in $convert with no onError value: Invalid string \
+             length for parsing to OID, expected 24 but found 1",
+        ),
+        (
+            bson!({ "$toObjectId": "z".repeat(24) }),
+            "Invalid character found in hex string: z",
+        ),
+        (
+            bson!({ "$toInt": at(5) }),
+            "Unsupported conversion from date to int in $convert with no onError value",
+        ),
+    ] {
+        let error = evaluated(expression.clone()).expect_err("an error");
+        assert_eq!(error.code, 241, "{expression}");
+        assert!(error.message.ends_with(expected), "{expression}: {error}");
+    }
 }
 
 fn at(millis: i64) -> Bson {
