@@ -26,6 +26,7 @@ mod job;
 mod life;
 mod operations;
 mod overload;
+mod own_collections;
 mod plan;
 mod program;
 mod read;

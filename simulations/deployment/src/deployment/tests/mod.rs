@@ -21,6 +21,7 @@ mod older_releases;
 mod operations;
 mod other_drivers;
 mod overload;
+mod own_collections;
 mod protocol;
 mod random_commands;
 mod read_concern;
