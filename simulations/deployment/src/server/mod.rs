@@ -9,6 +9,7 @@ mod commands;
 mod compression;
 mod concern;
 mod connection;
+mod create_indexes;
 mod cursor;
 mod diagnostics;
 mod dispatch;

@@ -3,6 +3,7 @@
 mod acknowledged_writes;
 mod auth;
 mod balanced;
+mod catalog_options;
 mod change_streams;
 mod commands;
 mod connection_rate_limit;

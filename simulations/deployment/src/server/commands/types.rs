@@ -150,6 +150,9 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
+        (Kind::TextOrArrayOrObject, Bson::Array(items)) => {
+            items.iter().all(|item| matches!(item, Bson::String(_)))
+        }
         (Kind::Pipeline, value) => check_pipeline(value).is_ok(),
         (Kind::OneOf(words), Bson::String(word)) => words.contains(&word.as_str()),
         (Kind::Uuid, Bson::Binary(binary)) => {
@@ -208,6 +211,9 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                     _ if kind_accepts(*kind, item, release) => Ok(()),
                     _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
                 })
+        }
+        (Kind::TextOrArrayOrObject, Bson::Array(_)) => {
+            check_kind(Kind::ArrayOf(&Kind::Text), path, value, release)
         }
         (Kind::Pipeline, value) => check_pipeline(value),
         (Kind::OneOf(words), Bson::String(word)) if !words.contains(&word.as_str()) => {
