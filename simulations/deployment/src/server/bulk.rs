@@ -54,6 +54,7 @@ impl Operation {
             }
             Self::Update(statement) => {
                 let statements = std::slice::from_ref(statement);
+                statement.define_constants(environment, store.release())?;
                 let outcome = store.update(namespace, statements, true, environment)?;
                 let upserted = outcome.upserted.into_iter().next().map(|(_, id)| id);
                 (outcome.matched, outcome.modified, upserted, outcome.errors)
@@ -267,6 +268,8 @@ fn operation(
             statement.insert("q", filter);
             let changes = statement.remove("updateMods");
             statement.insert("u", changes);
+            let constants = statement.remove("constants");
+            statement.insert("c", constants);
             let statement = update_statement(statement)?;
             statement.update.check_pipeline(release)?;
             Operation::Update(statement)

@@ -164,6 +164,7 @@ impl Member {
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
                 let start = store.pending_changes();
+                statement.define_constants(env, release)?;
                 let mut outcome = store.update(&namespace, statements, true, env)?;
                 if !outcome.errors.is_empty() {
                     return Err(outcome.errors.remove(0).error);
@@ -383,6 +384,7 @@ pub(super) fn update_statement(mut statement: Document) -> Result<UpdateStatemen
         array_filters: documents(&statement, "arrayFilters"),
         sort: statement.get_document("sort").ok().cloned(),
         collation: collation(&statement),
+        constants: statement.get_document("c").ok().cloned(),
         hint: statement.remove("hint"),
     })
 }

@@ -37,6 +37,7 @@ mod tailing;
 mod time_series;
 mod transactional_writes;
 mod transactions;
+mod update_options;
 mod upkeep;
 mod uuids;
 mod world;
