@@ -6,6 +6,7 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
+    insert::too_large,
     reply::{Body, Reply},
     write::{Tally, delete_statement, is_too_large, set_bypasses, update_statement},
 };
@@ -175,8 +176,7 @@ impl Member {
             }
             let done = match operation {
                 Operation::Insert(document) if is_too_large(document, limit) => {
-                    let text = format!("object to insert too large. max size: {limit}");
-                    Err(fault(10334, text).error)
+                    Err(too_large(document, limit).error)
                 }
                 _ => self.with_statement(now, variables, is_retryable, |store, environment| {
                     set_bypasses(environment, &request.command);

@@ -4,7 +4,7 @@ use super::{
     Member,
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
-    fault::{Fault, fault},
+    fault::{Fault, bad_value},
     write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
@@ -40,6 +40,14 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
         place += 1;
     }
     groups
+}
+
+/// Returns the error of a new document that is larger than the limit.
+pub(super) fn too_large(document: &Document, limit: usize) -> Fault {
+    let size = encoded_bytes(document);
+    bad_value(format!(
+        "object to insert too large. size in bytes: {size}, max size: {limit}"
+    ))
 }
 
 impl Member {
@@ -101,8 +109,7 @@ impl Member {
     pub(super) fn check_new(&self, document: &Document, may_be_large: bool) -> Result<(), Fault> {
         let limit = self.options.limits.max_document_bytes;
         if may_be_large && is_too_large(document, limit) {
-            let text = format!("object to insert too large. max size: {limit}");
-            return Err(fault(10334, text));
+            return Err(too_large(document, limit));
         }
         self.check_inserted(document)
     }
