@@ -28,12 +28,7 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
             format!("Unsupported conversion from {from} to {to} in $convert with no onError value");
         StoreError::new(241, text)
     };
-    let failed = |text: &str| {
-        StoreError::new(
-            241,
-            format!("Failed to parse number '{text}' in $convert with no onError value"),
-        )
-    };
+    let failed = |text: &str| no_number(text, to);
     let overflow = || out_of_range(value).unwrap_or_else(unsupported);
     match (to, value) {
         ("bool", other) => Ok(Bson::Boolean(truthy(other))),
@@ -105,6 +100,32 @@ fn out_of_range(value: &Bson) -> Option<StoreError> {
         ),
     };
     Some(StoreError::new(241, reason))
+}
+
+/// Returns the error of a text that is not a number of the type `to`.
+fn no_number(given: &str, to: &str) -> StoreError {
+    if given.starts_with("0x") {
+        let text = format!("Illegal hexadecimal input in $convert with no onError value: {given}");
+        return StoreError::new(241, text);
+    }
+    let magnitude = given.strip_prefix(['+', '-']).unwrap_or(given);
+    let after_point = magnitude.strip_prefix('.').unwrap_or(magnitude);
+    let reason = match to {
+        "decimal" => "Failed to parse string to decimal",
+        "double" if given.is_empty() => "Empty string",
+        "double" if given.starts_with(|c: char| c.is_ascii_whitespace()) => "Leading whitespace",
+        "double" if !after_point.starts_with(|c: char| c.is_ascii_digit()) => {
+            "Did not consume any digits"
+        }
+        "double" if given.parse::<f64>().is_ok() => "Out of range",
+        "double" => "Did not consume whole string.",
+        _ if magnitude.is_empty() => "No digits",
+        _ if magnitude.bytes().all(|byte| byte.is_ascii_digit()) => "Overflow",
+        _ => "Did not consume whole string.",
+    };
+    let text =
+        format!("Failed to parse number '{given}' in $convert with no onError value: {reason}");
+    StoreError::new(241, text)
 }
 
 /// Returns the error of a text that is not an ObjectId.

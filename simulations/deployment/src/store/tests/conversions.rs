@@ -88,6 +88,26 @@ fn conversions_that_fail_name_the_value_and_the_reason() {
         assert_eq!(error.code, 241, "{expression}");
         assert!(error.message.ends_with(expected), "{expression}: {error}");
     }
+    for (name, text, expected) in [
+        ("$toInt", "", "No digits"),
+        ("$toInt", "1099511627776", "Overflow"),
+        ("$toLong", "12,50", "Did not consume whole string."),
+        ("$toDouble", "", "Empty string"),
+        ("$toDouble", " 5", "Leading whitespace"),
+        ("$toDouble", "abc", "Did not consume any digits"),
+        ("$toDouble", "1_000", "Did not consume whole string."),
+        ("$toDouble", "1e400", "Out of range"),
+        ("$toDecimal", "1.5x", "Failed to parse string to decimal"),
+    ] {
+        let error = evaluated(doc! { name: text }.into()).expect_err("an error");
+        let expected = format!(
+            "Failed to parse number '{text}' in $convert with no onError value: {expected}"
+        );
+        assert!(error.message.ends_with(&expected), "{error}");
+    }
+    let error = evaluated(bson!({ "$toInt": "0x10" })).expect_err("an error");
+    let expected = "Illegal hexadecimal input in $convert with no onError value: 0x10";
+    assert!(error.message.ends_with(expected), "{error}");
 }
 
 fn at(millis: i64) -> Bson {
