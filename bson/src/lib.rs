@@ -31,5 +31,5 @@ pub use uuid::UuidRepresentation;
 pub use validate::validate;
 
 /// The maximum nesting depth of a document, including the outermost level. Servers accept stored
-/// documents of 100 levels, and replies nest these in a few more.
+/// documents of 180 levels, and replies nest these in a few more.
 pub const MAX_DEPTH: usize = 200;

@@ -126,16 +126,31 @@ impl Retry {
     }
 }
 
+/// The kind of a statement, or of the change that it made, as the field `op` of a server's oplog
+/// has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Insert,
+    Update,
+    Delete,
+}
+
 /// The effect of a statement, from which its reply can be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
     Write {
+        /// The kind of the statement. An update that inserts is an update.
+        op: Op,
         matched: u64,
         modified: u64,
         upserted: Option<Bson>,
     },
-    /// The fields `value` and `lastErrorObject` of the reply to a `findAndModify`.
-    Modify(Document),
+    Modify {
+        /// The fields `value` and `lastErrorObject` of the reply to a `findAndModify`.
+        answer: Document,
+        /// True if `value` is the document after the update (`new: true`).
+        is_after: bool,
+    },
 }
 
 /// The number of bytes that [`Effect::bytes`] counts for each effect, besides the document of
@@ -147,8 +162,46 @@ impl Effect {
         EFFECT_BYTES
             + match self {
                 Self::Write { .. } => 0,
-                Self::Modify(answer) => encoded_bytes(answer),
+                Self::Modify { answer, .. } => encoded_bytes(answer),
             }
+    }
+
+    /// Returns the kind of the change that the statement made, or `None` if it changed nothing. An
+    /// update that inserts is an insert here.
+    pub(crate) fn change(&self) -> Option<Op> {
+        match self {
+            Self::Write {
+                op: Op::Update,
+                modified,
+                upserted,
+                ..
+            } => match upserted {
+                Some(_) => Some(Op::Insert),
+                None => (*modified > 0).then_some(Op::Update),
+            },
+            Self::Write { op, matched, .. } => (*matched > 0).then_some(*op),
+            Self::Modify { answer, .. } => {
+                let last = answer.get_document("lastErrorObject").ok()?;
+                let op = match last.get_bool("updatedExisting") {
+                    Ok(true) => Op::Update,
+                    Ok(false) => Op::Insert,
+                    Err(_) => Op::Delete,
+                };
+                let is_done = last.get_i32("n").is_ok_and(|n| n > 0);
+                is_done.then_some(op)
+            }
+        }
+    }
+
+    /// Returns the `_id` of the document that an update inserted.
+    pub(crate) fn upserted(&self) -> Option<&Bson> {
+        match self {
+            Self::Write { upserted, .. } => upserted.as_ref(),
+            Self::Modify { answer, .. } => {
+                let last = answer.get_document("lastErrorObject").ok()?;
+                last.get("upserted")
+            }
+        }
     }
 }
 

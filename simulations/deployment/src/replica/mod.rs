@@ -14,7 +14,9 @@ mod sync;
 
 pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
-pub(crate) use log::{Bound, Effect, Entry, Position, Record, Records, Retry, SessionKey, Step};
+pub(crate) use log::{
+    Bound, Effect, Entry, Op, Position, Record, Records, Retry, SessionKey, Step,
+};
 pub(crate) use message::Message;
 
 use crate::{

@@ -179,7 +179,13 @@ fn records_of_retryable_writes_are_bounded_in_bytes() {
         let retry = Retry {
             session: session(n),
             transaction: 1,
-            step: Step::Statements(vec![(0, Effect::Modify(answer))]),
+            step: Step::Statements(vec![(
+                0,
+                Effect::Modify {
+                    answer,
+                    is_after: false,
+                },
+            )]),
         };
         let position = Position {
             term: 1,

@@ -6,12 +6,13 @@ use super::{
     dispatch::{Answer, Outcome},
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
-    parts::{Ended, Part, Progress, Sums},
+    insert::too_large,
+    parts::{Ended, Part, Progress, Statement, Sums},
     reply::{Body, Reply},
     write::{Tally, delete_statement, is_too_large, update_statement},
 };
 use crate::{
-    replica::Effect,
+    replica::{Effect, Op},
     store::{
         DeleteStatement, Environment, Namespace, Query, Release, Store, StoreError, Target,
         UpdateStatement,
@@ -64,6 +65,7 @@ impl Operation {
             }
             Self::Update(statement) => {
                 let statements = std::slice::from_ref(statement);
+                statement.define_constants(environment, store.release())?;
                 let outcome = store.update(namespace, statements, true, environment)?;
                 let upserted = outcome.upserted.into_iter().next().map(|(_, id)| id);
                 (outcome.matched, outcome.modified, upserted, outcome.errors)
@@ -76,6 +78,7 @@ impl Operation {
         };
         match errors.is_empty() {
             true => Ok(Effect::Write {
+                op: self.op(),
                 matched,
                 modified,
                 upserted,
@@ -108,9 +111,10 @@ impl Results {
                 matched,
                 modified,
                 upserted,
+                ..
             } => (*matched, *modified, upserted.as_ref()),
             // The statement was executed as a findAndModify of one document.
-            Effect::Modify(_) => (1, 1, None),
+            Effect::Modify { .. } => (1, 1, None),
         };
         let n = matched + u64::from(upserted.is_some());
         let mut entry = doc! { "ok": 1.0, "idx": number(index as u64), "n": number(n) };
@@ -161,8 +165,8 @@ pub(super) struct Bulk {
 }
 
 impl Sums<BulkStatement> for Bulk {
-    fn repeat(&mut self, index: usize, (_, operation): &BulkStatement, effect: &Effect) {
-        self.tally.retried.push(number(index as u64));
+    fn repeat(&mut self, id: i32, index: usize, (_, operation): &BulkStatement, effect: &Effect) {
+        self.tally.retried.push(id);
         self.results
             .succeed(index, operation, effect, self.lists_all);
     }
@@ -180,9 +184,15 @@ impl Sums<BulkStatement> for Bulk {
     fn tally(&mut self) -> &mut Tally {
         &mut self.tally
     }
+}
 
-    fn searches((_, operation): &BulkStatement) -> bool {
-        !matches!(operation, Operation::Insert(_))
+impl Statement for BulkStatement {
+    fn op(&self) -> Op {
+        match self.1 {
+            Operation::Insert(_) => Op::Insert,
+            Operation::Update(_) => Op::Update,
+            Operation::Delete(_) => Op::Delete,
+        }
     }
 }
 
@@ -196,6 +206,12 @@ impl Member {
         if retryable.is_some() && part.statements.iter().any(|(_, o)| o.is_multi()) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        let release = self.release();
+        for (index, statement) in part.statements.iter().enumerate() {
+            if let (Some(retryable), Op::Update) = (&retryable, statement.op()) {
+                retryable.check_update(index, release)?;
+            }
+        }
         let limit = self.options.limits.max_document_bytes;
         let ended = self.each(
             now,
@@ -205,8 +221,7 @@ impl Member {
             |(namespace, operation)| operation.query(namespace),
             |store, (namespace, operation), environment| match operation {
                 Operation::Insert(document) if is_too_large(document, limit) => {
-                    let text = format!("object to insert too large. max size: {limit}");
-                    Err(fault(10334, text).error)
+                    Err(too_large(document, limit).error)
                 }
                 _ => operation.run(store, namespace, environment),
             },
@@ -305,6 +320,8 @@ fn operation(
             statement.insert("q", filter);
             let changes = statement.remove("updateMods");
             statement.insert("u", changes);
+            let constants = statement.remove("constants");
+            statement.insert("c", constants);
             let statement = update_statement(statement)?;
             statement.update.check_pipeline(release)?;
             Operation::Update(statement)

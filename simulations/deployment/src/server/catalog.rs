@@ -9,12 +9,8 @@ use super::{
     fault::{Fault, bad_value, fault},
     operations::CREATE_SHARDED,
     reply::Reply,
-    write::documents,
 };
-use crate::store::{
-    Namespace, SYSTEM_DATABASES, Store, StoreError, display, in_specification,
-    without_unknown_options,
-};
+use crate::store::{Namespace, SYSTEM_DATABASES, StoreError, display, in_specification};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -26,6 +22,12 @@ impl Member {
 
     fn catalog_change(&mut self, request: &Request) -> Result<Document, Fault> {
         let command = &request.command;
+        match request.name.as_str() {
+            "createIndexes" => return self.create_indexes(request),
+            "renameCollection" => return self.rename_collection(request),
+            "dropDatabase" => return self.drop_database(request),
+            _ => {}
+        }
         let store = self.replica.store_mut();
         match request.name.as_str() {
             "create" => {
@@ -40,6 +42,11 @@ impl Member {
                     return Err(fault(48, text));
                 }
                 store.create_collection(&name, options(request))?;
+                if matches!(command.get("autoIndexId"), Some(id) if *id != Bson::Null) {
+                    let text = "The autoIndexId option is deprecated and will be removed in a \
+                                future release";
+                    return Ok(doc! { "note": text });
+                }
             }
             CREATE_SHARDED => {
                 let key = command
@@ -67,25 +74,6 @@ impl Member {
                     return Err(fault(26, "ns not found"));
                 }
             }
-            "dropDatabase" if SYSTEM_DATABASES.contains(&request.database.as_str()) => {
-                let text = format!(
-                    "Dropping the '{}' database is prohibited.",
-                    request.database
-                );
-                return Err(fault(20, text));
-            }
-            "dropDatabase" => {
-                if store.drop_database(&request.database)? {
-                    return Ok(doc! { "dropped": request.database.as_str() });
-                }
-            }
-            "renameCollection" => {
-                let from = Self::full_name(command.get_str(&request.name).unwrap_or_default())?;
-                let to = Self::full_name(command.get_str("to").unwrap_or_default())?;
-                let drop_target = truth(command.get("dropTarget"));
-                store.rename_collection(&from, &to, drop_target)?;
-            }
-            "createIndexes" => return create_indexes(store, request),
             _ => {
                 let name = namespace(request)?;
                 store.refuse_view(&name)?;
@@ -94,6 +82,42 @@ impl Member {
                 return Ok(doc! { "nIndexesWas": n });
             }
         }
+        Ok(Document::new())
+    }
+
+    fn drop_database(&mut self, request: &Request) -> Result<Document, Fault> {
+        let database = request.database.as_str();
+        if SYSTEM_DATABASES.contains(&database) {
+            let text = format!("Dropping the '{database}' database is prohibited.");
+            return Err(fault(20, text));
+        }
+        if request.command.get(&request.name).and_then(integer) != Some(1) {
+            let is_old = self.program.version.release < [5, 0, 0];
+            return Err(match (self.shard.is_some(), is_old) {
+                (true, _) => bad_value("have to pass 1 as db parameter"),
+                (false, true) => fault(20, "have to pass 1 as db parameter"),
+                (false, false) => fault(5_255_100, "Have to pass 1 as 'drop' parameter"),
+            });
+        }
+        match self.replica.store_mut().drop_database(database)? {
+            true => Ok(doc! { "dropped": database }),
+            false => Ok(Document::new()),
+        }
+    }
+
+    fn rename_collection(&mut self, request: &Request) -> Result<Document, Fault> {
+        let command = &request.command;
+        let from = Self::full_name(command.get_str(&request.name).unwrap_or_default())?;
+        let to = Self::full_name(command.get_str("to").unwrap_or_default())?;
+        let is_replicated = |name: &Namespace| name.database != "local";
+        if self.is_set() && is_replicated(&from) != is_replicated(&to) {
+            let text =
+                "Cannot rename collections between a replicated and an unreplicated database";
+            return Err(fault(20, text));
+        }
+        let drop_target = truth(command.get("dropTarget"));
+        let store = self.replica.store_mut();
+        store.rename_collection(&from, &to, drop_target)?;
         Ok(Document::new())
     }
 
@@ -194,35 +218,8 @@ impl Member {
     }
 }
 
-fn create_indexes(store: &mut Store, request: &Request) -> Result<Document, Fault> {
-    let name = namespace(request)?;
-    let mut indexes = documents(&request.command, "indexes");
-    if truth(request.command.get("ignoreUnknownIndexOptions")) {
-        for index in &mut indexes {
-            without_unknown_options(index, store.release());
-        }
-    }
-    check_index_names(&indexes)?;
-    let done = store.create_indexes(&name, &indexes)?;
-    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-    let mut reply = doc! {
-        "numIndexesBefore": number(done.before),
-        "numIndexesAfter": number(done.after),
-        "createdCollectionAutomatically": done.created_collection,
-    };
-    let built = usize::try_from(done.after - done.before).unwrap_or(usize::MAX);
-    if built < indexes.len() {
-        let text = match built {
-            0 => "all indexes already exist",
-            _ => "index already exists",
-        };
-        reply.insert("note", text);
-    }
-    Ok(reply)
-}
-
 /// Returns an error if there is no index, or if one has no valid name.
-fn check_index_names(indexes: &[Document]) -> Result<(), Fault> {
+pub(super) fn check_index_names(indexes: &[Document]) -> Result<(), Fault> {
     if indexes.is_empty() {
         return Err(fault(2, "Must specify at least one index to create"));
     }

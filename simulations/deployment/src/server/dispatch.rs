@@ -320,6 +320,7 @@ impl Member {
     }
 
     pub(super) fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {
+        self.check_own(request)?;
         self.check_uuid(request)?;
         match request.name.as_str() {
             "insert" => self.insert(now, request),

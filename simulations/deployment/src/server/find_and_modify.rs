@@ -21,18 +21,11 @@ impl Member {
     pub(super) fn find_and_modify(&mut self, now: Instant, request: &Request) -> Answer {
         let namespace = namespace(request)?;
         let retryable = self.retryable_write(request, 1)?;
-        match retryable.as_ref().and_then(|a| a.done(0)) {
-            Some(Effect::Modify(reply)) => {
-                let mut reply = reply.clone();
-                reply.insert("retriedStmtId", 0);
-                return Ok(Outcome::Written(reply.into()));
-            }
-            Some(Effect::Write { .. }) => {
-                let text = "findAndModify retry request is not compatible with the previous write \
-                            in the transaction, which was another command";
-                return Err(fault(40606, text));
-            }
-            None => {}
+        if let Some(retryable) = &retryable
+            && let Some((id, mut reply)) = retryable.modified(&request.command)?
+        {
+            reply.insert("retriedStmtId", id);
+            return Ok(Outcome::Written(reply.into()));
         }
         self.check_hint(&namespace, &request.command)?;
         let command = find_and_modify_command(&request.command)?;
@@ -69,7 +62,11 @@ impl Member {
         }
         let reply = doc! { "lastErrorObject": last, "value": result.value };
         let mut tally = Tally::default();
-        tally.effects.push((0, Effect::Modify(reply.clone())));
+        let effect = Effect::Modify {
+            answer: reply.clone(),
+            is_after: truth(request.command.get("new")),
+        };
+        tally.effects.push((0, effect));
         self.record(now, &mut tally, retryable.as_ref());
         Ok(Outcome::Written(reply.into()))
     }

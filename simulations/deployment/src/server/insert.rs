@@ -4,13 +4,13 @@ use super::{
     Member,
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
-    fault::{Fault, fault},
+    fault::{Fault, bad_value},
     parts::Progress,
     retry::RetryableWrite,
     write::{Tally, is_too_large, set_bypasses},
 };
 use crate::{
-    replica::Effect,
+    replica::{Effect, Op},
     store::{Environment, InsertResult, Namespace, Store, StoreError, WriteError, encoded_bytes},
 };
 use bson::Document;
@@ -70,6 +70,7 @@ impl Inserts {
         let stop = first.unwrap_or(indexes.len());
         for at in (0..stop).filter(|at| !failed.contains(at)) {
             let effect = Effect::Write {
+                op: Op::Insert,
                 matched: 1,
                 modified: 0,
                 upserted: None,
@@ -80,6 +81,14 @@ impl Inserts {
             }
         }
     }
+}
+
+/// Returns the error of a new document that is larger than the limit.
+pub(super) fn too_large(document: &Document, limit: usize) -> Fault {
+    let size = encoded_bytes(document);
+    bad_value(format!(
+        "object to insert too large. size in bytes: {size}, max size: {limit}"
+    ))
 }
 
 impl Member {
@@ -133,12 +142,10 @@ impl Member {
             tally: Tally::default(),
         };
         for (index, document) in documents.into_iter().enumerate() {
-            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
-                inserts
-                    .tally
-                    .retried
-                    .push(i32::try_from(index).unwrap_or(0));
-                inserts.tally.count(index, effect);
+            let done = retryable.as_ref();
+            if let Some((id, effect)) = done.and_then(|a| a.done(index, Op::Insert)) {
+                inserts.tally.retried.push(id);
+                inserts.tally.count(index, &effect);
                 continue;
             }
             let may_be_large = request.bytes > limit;
@@ -158,8 +165,7 @@ impl Member {
     pub(super) fn check_new(&self, document: &Document, may_be_large: bool) -> Result<(), Fault> {
         let limit = self.options.limits.max_document_bytes;
         if may_be_large && is_too_large(document, limit) {
-            let text = format!("object to insert too large. max size: {limit}");
-            return Err(fault(10334, text));
+            return Err(too_large(document, limit));
         }
         self.check_inserted(document)
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    replica::Effect,
+    replica::{Effect, Op},
     server::bulk::{Bulk, BulkStatement},
     store::{
         DeleteStatement, Environment, Parts, Query, SEARCH_AGAIN, Store, StoreError,
@@ -71,19 +71,21 @@ struct Open {
     modified: u64,
 }
 
+/// A statement of a write command.
+pub(super) trait Statement {
+    fn op(&self) -> Op;
+}
+
 /// The sums of the results of a command's statements.
 pub(super) trait Sums<S> {
-    /// Adds a statement that an earlier attempt of the command has executed.
-    fn repeat(&mut self, index: usize, statement: &S, effect: &Effect);
+    /// Adds a statement that an earlier attempt of the command has executed with this id.
+    fn repeat(&mut self, id: i32, index: usize, statement: &S, effect: &Effect);
 
     fn succeed(&mut self, index: usize, statement: &S, effect: Effect);
 
     fn fail(&mut self, index: usize, error: StoreError);
 
     fn tally(&mut self) -> &mut Tally;
-
-    /// True if a statement begins with a search.
-    fn searches(statement: &S) -> bool;
 }
 
 /// The end of a part.
@@ -110,15 +112,17 @@ impl Open {
     fn total(&self, effect: Effect) -> Effect {
         match effect {
             Effect::Write {
+                op,
                 matched,
                 modified,
                 upserted,
             } => Effect::Write {
+                op,
                 matched: matched + self.matched,
                 modified: modified + self.modified,
                 upserted,
             },
-            modify @ Effect::Modify(_) => modify,
+            modify @ Effect::Modify { .. } => modify,
         }
     }
 
@@ -193,7 +197,7 @@ impl Member {
 
     /// Runs statements in order, as many as a part may have. A statement that was already executed
     /// gets its recorded result.
-    pub(super) fn each<S, T: Sums<S>>(
+    pub(super) fn each<S: Statement, T: Sums<S>>(
         &mut self,
         now: Instant,
         request: &Request,
@@ -207,8 +211,9 @@ impl Member {
         while let Some(statement) = statements.get(part.next) {
             let index = part.next;
             if part.open.is_none() {
-                if let Some(effect) = retryable.and_then(|retryable| retryable.done(index)) {
-                    part.sums.repeat(index, statement, effect);
+                let done = retryable.and_then(|retryable| retryable.done(index, statement.op()));
+                if let Some((id, effect)) = done {
+                    part.sums.repeat(id, index, statement, &effect);
                     part.next += 1;
                     continue;
                 }
@@ -220,7 +225,8 @@ impl Member {
             let mut open = part.open.take().unwrap_or_default();
             let searched = Searched {
                 found: self.jobs.take_records().or(open.records.take().map(Ok)),
-                may_search: T::searches(statement) && self.can_search_apart(statements.len() == 1),
+                may_search: statement.op() != Op::Insert
+                    && self.can_search_apart(statements.len() == 1),
                 is_retryable: retryable.is_some(),
             };
             let done = self.run_searched(now, variables, searched, |store, environment| {

@@ -71,6 +71,7 @@ impl Member {
             return Ok(Outcome::Wait(waiting, deadline));
         }
         self.view = self.view_of(level)?;
+        self.show_own(now, request)?;
         let outcome = self.execute_data(now, request);
         let at = self.view.take().and_then(|view| view.at);
         if let (Some(at), Some(Bson::Document(concern))) =

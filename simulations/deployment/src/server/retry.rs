@@ -3,20 +3,27 @@
 use super::{
     Member,
     connection::Request,
-    document::integer,
+    document::{integer, truth},
     fault::{Fault, fault},
     transaction::needs_set,
 };
 use crate::{
-    replica::{Effect, Retry, SessionKey, Step},
-    store::{Environment, Parts, Store, StoreError},
+    replica::{Effect, Op, Retry, SessionKey, Step},
+    store::{Environment, Parts, Release, Store, StoreError, display},
 };
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 use std::collections::BTreeMap;
 
+/// The first release in which an update can repeat a statement that deleted a document.
+const REPEATS_DELETES: Release = Release([7, 1, 0]);
+
+/// The first release whose errors about ids of statements show the ids.
+const SHOWS_IDS: Release = Release([5, 0, 0]);
+
 /// The retryable part of a write command: its session, its transaction number, the ids of its
-/// statements, and the effects of the statements with this number that were already executed.
+/// statements, and the effects of the statements with this number that were already executed and
+/// changed data. A statement that changed nothing is executed again.
 #[derive(Debug)]
 pub(super) struct RetryableWrite {
     session: SessionKey,
@@ -65,7 +72,9 @@ impl Member {
                 return Err(fault(225, text));
             }
             if transaction == record.transaction {
-                done.clone_from(&record.statements);
+                let statements = record.statements.iter();
+                let changed = statements.filter(|(_, effect)| effect.change().is_some());
+                done.extend(changed.map(|(id, effect)| (*id, effect.clone())));
             }
         }
         Ok(Some(RetryableWrite {
@@ -107,9 +116,88 @@ impl Member {
 }
 
 impl RetryableWrite {
-    /// Returns the effect of a statement if it was already executed.
-    pub(super) fn done(&self, statement: usize) -> Option<&Effect> {
-        self.done.get(self.ids.get(statement)?)
+    /// Returns the id of a statement that was already executed, and its effect as a statement of
+    /// the kind `op` has it. A server repeats an insert or a delete whatever kind the executed
+    /// statement was.
+    pub(super) fn done(&self, statement: usize, op: Op) -> Option<(i32, Effect)> {
+        let id = *self.ids.get(statement)?;
+        let done = self.done.get(&id)?;
+        let (matched, modified, upserted) = match (op, done.change()) {
+            (Op::Insert | Op::Delete, _) => (1, 0, None),
+            (Op::Update, Some(Op::Insert)) => (0, 0, done.upserted().cloned()),
+            (Op::Update, _) => (1, 1, None),
+        };
+        let effect = Effect::Write {
+            op,
+            matched,
+            modified,
+            upserted,
+        };
+        Some((id, effect))
+    }
+
+    /// Returns an error if a statement was already executed, but not as an update.
+    pub(super) fn check_update(&self, statement: usize, release: Release) -> Result<(), Fault> {
+        let done = self.ids.get(statement).and_then(|id| self.done.get(id));
+        match done {
+            Some(Effect::Write { op: Op::Insert, .. }) => {
+                let text = "this simulated server does not implement an update with the \
+                            transaction number and the statement id of an insert";
+                Err(fault(238, text))
+            }
+            Some(done) if done.change() == Some(Op::Delete) && release < REPEATS_DELETES => {
+                let text = "update retry request is not compatible with previous write in the \
+                            transaction of type: d";
+                Err(fault(40638, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the id of the statement of a `findAndModify` and its recorded reply, or `None` if
+    /// the statement was not executed yet. Fails if it was executed as another modification.
+    pub(super) fn modified(&self, command: &Document) -> Result<Option<(i32, Document)>, Fault> {
+        let Some(id) = self.ids.first() else {
+            return Ok(None);
+        };
+        let Some(done) = self.done.get(id) else {
+            return Ok(None);
+        };
+        let shown = display(command);
+        let of_type = |code: i32, kind: &str| {
+            let text = format!(
+                "findAndModify retry request: {shown} is not compatible with previous write in the \
+                 transaction of type: {kind}"
+            );
+            Err(fault(code, text))
+        };
+        let change = done.change();
+        let [removes, upserts, is_new] =
+            ["remove", "upsert", "new"].map(|option| truth(command.get(option)));
+        match change {
+            Some(Op::Delete) if !removes => return of_type(40606, "d"),
+            Some(Op::Insert) if !upserts => return of_type(40608, "i"),
+            Some(Op::Update) if removes => return of_type(40610, "u"),
+            _ => {}
+        }
+        match (done, change) {
+            (Effect::Modify { answer, is_after }, change)
+                if change != Some(Op::Update) || *is_after == is_new =>
+            {
+                Ok(Some((*id, answer.clone())))
+            }
+            (_, Some(Op::Update)) => Err(other_image(&shown, is_new)),
+            (_, Some(Op::Delete)) => {
+                let text =
+                    format!("No pre-image available for findAndModify retry request:{shown}");
+                Err(fault(40607, text))
+            }
+            _ => {
+                let text = "this simulated server does not implement a findAndModify with the \
+                            transaction number and the statement id of another command";
+                Err(fault(238, text))
+            }
+        }
     }
 
     /// Returns the record of the statements that this command executed, for the oplog.
@@ -132,6 +220,60 @@ pub(super) fn session_key(command: &Document) -> Option<SessionKey> {
         Bson::Binary(binary) => binary.bytes.as_slice().try_into().ok(),
         _ => None,
     }
+}
+
+/// Returns the error of a `findAndModify` that wants another document than the one that was kept:
+/// that after the update, or that before it.
+fn other_image(command: &str, is_new: bool) -> Fault {
+    let (code, wanted, kept) = match is_new {
+        true => (40611, "after", "before"),
+        false => (40612, "before", "after"),
+    };
+    let text = format!(
+        "findAndModify retry request: {command} wants the document {wanted} update returned, but \
+         only {kept} update document is stored"
+    );
+    fault(code, text)
+}
+
+/// Returns an error if a command does not have as many `stmtIds` as statements, or also a `stmtId`.
+pub(super) fn check_statement_ids(
+    request: &Request,
+    statements: usize,
+    release: Release,
+) -> Result<(), Fault> {
+    let command = &request.command;
+    let Ok(ids) = command.get_array("stmtIds") else {
+        return Ok(());
+    };
+    let shown = |known: Document| match release < SHOWS_IDS {
+        true => String::new(),
+        false => display(&known),
+    };
+    if ids.len() != statements {
+        let text = "Number of statement ids must match the number of batch entries";
+        let text = match shown(doc! { "stmtIds": ids.clone() }) {
+            known if known.is_empty() => text.to_owned(),
+            known => format!(
+                "{text}. Got {} statement ids but {statements} operations. Statement ids: {known}",
+                ids.len()
+            ),
+        };
+        return Err(fault(16, text));
+    }
+    if let Some(first @ (Bson::Int32(_) | Bson::Int64(_))) = command.get("stmtId") {
+        let what = match request.name.as_str() {
+            "bulkWrite" => "bulkWrite",
+            _ => "write",
+        };
+        let text = format!("May not specify both stmtId and stmtIds in {what} command");
+        let text = match shown(doc! { "stmtId": first.clone(), "stmtIds": ids.clone() }) {
+            known if known.is_empty() => text,
+            known => format!("{text}. Got {known}"),
+        };
+        return Err(fault(72, text));
+    }
+    Ok(())
 }
 
 fn statement_ids(command: &Document, statements: usize) -> Vec<i32> {

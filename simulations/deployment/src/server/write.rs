@@ -8,14 +8,14 @@ use super::{
     fault::{Fault, bad_value, fault, type_mismatch},
     field_names::check_updated,
     hello::election_id,
-    parts::{Ended, Part, Progress, Sums},
+    parts::{Ended, Part, Progress, Statement, Sums},
     read::collation,
     reply::Reply,
-    retry::RetryableWrite,
+    retry::{RetryableWrite, check_statement_ids},
     transaction::names,
 };
 use crate::{
-    replica::{Effect, Retry},
+    replica::{Effect, Op, Retry},
     store::{
         Change, DeleteStatement, Environment, Namespace, Parts, Query, Release, Store, StoreError,
         Update, UpdateStatement, WriteError,
@@ -42,9 +42,10 @@ impl Tally {
                 matched,
                 modified,
                 upserted,
+                ..
             } => (matched, modified, upserted),
             // The statement was executed as a findAndModify of one document.
-            Effect::Modify(_) => (&1, &1, &None),
+            Effect::Modify { .. } => (&1, &1, &None),
         };
         self.n += matched;
         self.modified += modified;
@@ -81,8 +82,8 @@ impl Tally {
 }
 
 impl<S> Sums<S> for Tally {
-    fn repeat(&mut self, index: usize, _: &S, effect: &Effect) {
-        self.retried.push(i32::try_from(index).unwrap_or(0));
+    fn repeat(&mut self, id: i32, index: usize, _: &S, effect: &Effect) {
+        self.retried.push(id);
         self.count(index, effect);
     }
 
@@ -98,9 +99,17 @@ impl<S> Sums<S> for Tally {
     fn tally(&mut self) -> &mut Tally {
         self
     }
+}
 
-    fn searches(_: &S) -> bool {
-        true
+impl Statement for UpdateStatement {
+    fn op(&self) -> Op {
+        Op::Update
+    }
+}
+
+impl Statement for DeleteStatement {
+    fn op(&self) -> Op {
+        Op::Delete
     }
 }
 
@@ -176,6 +185,11 @@ impl Member {
         if retryable.is_some() && part.statements.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        if let Some(retryable) = &retryable {
+            let release = self.release();
+            let mut all = 0..part.statements.len();
+            all.try_for_each(|index| retryable.check_update(index, release))?;
+        }
         let refuses_dollars = self.refuses_dollars();
         let ended = self.each(
             now,
@@ -186,6 +200,7 @@ impl Member {
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
                 let start = store.pending_changes();
+                statement.define_constants(env, release)?;
                 let mut outcome = store.update(&namespace, statements, true, env)?;
                 if !outcome.errors.is_empty() {
                     return Err(outcome.errors.remove(0).error);
@@ -194,6 +209,7 @@ impl Member {
                     check_updated(store, start, &statement.update)?;
                 }
                 Ok(Effect::Write {
+                    op: Op::Update,
                     matched: outcome.matched,
                     modified: outcome.modified,
                     upserted: outcome.upserted.into_iter().next().map(|(_, id)| id),
@@ -261,6 +277,7 @@ impl Member {
                     return Err(outcome.errors.remove(0).error);
                 }
                 Ok(Effect::Write {
+                    op: Op::Delete,
                     matched: outcome.deleted,
                     modified: 0,
                     upserted: None,
@@ -347,6 +364,7 @@ impl Member {
             );
             return Err(fault(16, text));
         }
+        check_statement_ids(request, items.len(), self.release())?;
         let documents = items.into_iter().map(|item| match item {
             Bson::Document(document) => Ok(document),
             _ => Err(type_mismatch(field)),
@@ -388,6 +406,7 @@ pub(super) fn update_statement(mut statement: Document) -> Result<UpdateStatemen
         array_filters: documents(&statement, "arrayFilters"),
         sort: statement.get_document("sort").ok().cloned(),
         collation: collation(&statement),
+        constants: statement.get_document("c").ok().cloned(),
         hint: statement.remove("hint"),
     })
 }

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 use super::change::Change;
-use super::collation::Collation;
 use super::collection::Collection;
+use super::collection_options::{
+    check_bounds, check_changed, check_given, check_id_index, check_validated, given_collation,
+    not_clustered,
+};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index_options;
@@ -19,61 +22,6 @@ use super::release::Release;
 use super::types::Namespace;
 use super::validation::Validator;
 use super::{Answer, Store, time_series};
-
-/// The bound of the size of a capped collection, in bytes.
-const MAX_CAPPED_BYTES: f64 = (1_u64 << 50) as f64;
-
-/// The first release in which the size of a capped collection need not be a multiple of 256 bytes.
-const ANY_CAPPED_SIZE: Release = Release([6, 2, 0]);
-
-/// The bound of the number of documents of a capped collection.
-const MAX_COUNT: f64 = (1_u64 << 31) as f64;
-
-/// Checks the options of a capped collection, and writes them as the server shows them: its numbers
-/// are 32-bit integers if they fit.
-fn check_bounds(options: &mut Document, release: Release) -> Answer<()> {
-    let is_capped = options.get("capped").is_some_and(super::expression::truthy);
-    match options.get_mut("capped") {
-        Some(capped) if is_capped => *capped = true.into(),
-        _ => drop(options.remove("capped")),
-    }
-    let names = ["size", "max"];
-    if !is_capped && names.iter().any(|name| options.contains_key(name)) {
-        let text = "the 'capped' field needs to be true when either the 'size' or 'max' fields are \
-                    present";
-        return Err(StoreError::new(72, text));
-    }
-    if is_capped && !options.contains_key("size") {
-        let text = "the 'size' field is required when 'capped' is true";
-        return Err(StoreError::new(72, text));
-    }
-    for name in names {
-        let Some(value) = options.get_mut(name) else {
-            continue;
-        };
-        let number = super::number::as_double(value).unwrap_or_default();
-        // A `max` below one is no limit.
-        let (least, bound) = match name {
-            "size" => (1.0, MAX_CAPPED_BYTES),
-            _ => (f64::MIN, MAX_COUNT),
-        };
-        if number < least {
-            let text = format!("BSON field '{name}' value must be >= 1, actual value '{number}'");
-            return Err(StoreError::new(51024, text));
-        }
-        if number.is_nan() || number >= bound {
-            let text =
-                format!("BSON field '{name}' value must be < {bound}, actual value '{number}'");
-            return Err(StoreError::new(51024, text));
-        }
-        let whole = match number as i64 {
-            bytes if name == "size" && release < ANY_CAPPED_SIZE => (bytes + 255) & !255,
-            whole => whole,
-        };
-        *value = i32::try_from(whole).map_or_else(|_| whole.into(), Bson::from);
-    }
-    Ok(())
-}
 
 impl Store {
     /// Creates a collection or a view with the options of the `create` command.
@@ -89,6 +37,7 @@ impl Store {
     ) -> Answer<()> {
         check_name(namespace)?;
         options.remove("create");
+        check_given(namespace, &options)?;
         check_bounds(&mut options, self.release)?;
         Validator::check_options(&options, self.release)?;
         match index_options::clustered(&options)? {
@@ -105,16 +54,13 @@ impl Store {
         {
             return Err(not_clustered());
         }
-        if let Some(Bson::Document(given)) = options.get("collation").cloned() {
-            if given.is_empty() {
-                let text = "'collation' cannot be an empty document";
-                return Err(StoreError::bad_value(text));
-            }
-            match Collation::parse(&given)? {
+        if let Some(full) = given_collation(&options)? {
+            match full {
                 None => options.remove("collation"),
-                Some(full) => options.insert("collation", full.specification().clone()),
+                Some(full) => options.insert("collation", full),
             };
         }
+        check_id_index(&mut options)?;
         self.check_view(namespace, &options)?;
         self.check_case(&namespace.database)?;
         if let Some(existing) = self.collection(namespace) {
@@ -124,10 +70,12 @@ impl Store {
             let text = format!("Collection {namespace} already exists.");
             return Err(StoreError::new(48, text));
         }
+        let serial = self.data.serial + 1;
+        check_validated(namespace, &options, serial)?;
         let change = Change::CreateCollection {
             namespace: namespace.clone(),
             options: Arc::new(options),
-            serial: self.data.serial + 1,
+            serial,
         };
         self.commit(change)
     }
@@ -142,33 +90,14 @@ impl Store {
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
         Validator::check_options(options, self.release)?;
-        let is_view = collection.view().is_some();
-        if !is_view && (options.contains_key("viewOn") || options.contains_key("pipeline")) {
-            let text = format!("{namespace} is a collection, so it has no 'viewOn' and 'pipeline'");
-            return Err(StoreError::new(72, text));
-        }
-        let expires = options.contains_key("expireAfterSeconds");
-        let is_series = collection.time_series().is_some();
-        if expires && !is_series && !collection.options.contains_key("clusteredIndex") {
-            return Err(not_clustered());
-        }
-        let resizes = ["cappedSize", "cappedMax"].map(|name| options.contains_key(name));
-        if resizes.contains(&true) && !collection.is_capped() {
-            let text = format!("{namespace} is not capped, so its size cannot be changed");
-            return Err(StoreError::new(72, text));
-        }
+        check_changed(namespace, collection, options, self.release)?;
+        check_validated(namespace, options, collection.serial)?;
         let before = collection.options.clone();
         let mut after = Document::clone(&before);
         let fields = options
             .iter()
             .filter(|(name, _)| *name != "collMod" && *name != "index");
         let fields: Vec<_> = fields.collect();
-        if is_series
-            && let Some((name, _)) = fields.iter().find(|(n, _)| *n != "expireAfterSeconds")
-        {
-            let text = format!("'{name}' is not supported on a time-series collection");
-            return Err(StoreError::new(72, text));
-        }
         // The command without an option is a change as well, of which change streams have an event.
         if fields.is_empty() && options.contains_key("index") {
             return Ok(());
@@ -387,12 +316,6 @@ impl Store {
     }
 }
 
-fn not_clustered() -> StoreError {
-    let text = "'expireAfterSeconds' is only supported on time-series collections or when the \
-                'clusteredIndex' option is specified";
-    StoreError::new(72, text)
-}
-
 /// Returns the entries of a list that match a filter.
 ///
 /// # Errors
@@ -478,7 +401,7 @@ fn entry(namespace: &Namespace, collection: &Collection) -> Document {
 
 /// Returns the UUID of a collection. The UUID is the same on every member, and different after the
 /// collection was dropped and created again.
-fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
+pub(super) fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     // FNV-1a over the database's name and the serial, once for each half. A rename within one
     // database keeps the UUID.

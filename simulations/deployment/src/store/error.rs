@@ -175,6 +175,7 @@ const NAMES: [(i32, &str); 109] = [
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
     (205, "ClusterTimeFailsRateLimiter"),
+    (207, "InvalidUUID"),
     (224, "QueryFeatureNotAllowed"),
     (225, "TransactionTooOld"),
     (234, "RetryChangeStream"),

@@ -208,6 +208,9 @@ impl Store {
                     return Err(StoreError::new(72, "cannot drop _id index"));
                 }
                 Bson::String(name) => collection.indexes.iter().position(|i| i.name() == name),
+                Bson::Document(key) if generated_name(key) == "_id_1" => {
+                    return Err(StoreError::new(72, "cannot drop _id index"));
+                }
                 Bson::Document(key) => position_of_key(collection, key)?,
                 _ => None,
             };

@@ -14,6 +14,7 @@ mod change;
 mod claims;
 mod collation;
 mod collection;
+mod collection_options;
 mod decimal;
 mod error;
 mod exact;

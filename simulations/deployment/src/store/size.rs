@@ -9,7 +9,7 @@ use super::error::StoreError;
 pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The depth of the deepest stored document. The outermost document counts as 1.
-pub const MAX_DEPTH: usize = 100;
+pub const MAX_DEPTH: usize = 180;
 
 /// The depth of the deepest document that a pipeline makes. The outermost document counts as 1.
 pub(crate) const MAX_INTERMEDIATE_DEPTH: usize = 200;

@@ -290,7 +290,7 @@ fn capped_collections_remove_their_oldest_documents() {
 #[test]
 fn too_deep_and_too_large_documents_are_refused() {
     let mut deep = doc! {};
-    for _ in 0..100 {
+    for _ in 0..180 {
         deep = doc! { "a": deep };
     }
     let large = doc! { "_id": 1, "a": "x".repeat(MAX_DOCUMENT_BYTES) };

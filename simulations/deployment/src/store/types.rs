@@ -168,6 +168,8 @@ pub struct UpdateStatement {
     pub hint: Option<Bson>,
     /// The collation, by default that of the collection.
     pub collation: Option<Document>,
+    /// The values of variables of an update by a pipeline (`c`).
+    pub constants: Option<Document>,
 }
 
 impl UpdateStatement {
@@ -183,7 +185,29 @@ impl UpdateStatement {
             sort: None,
             hint: None,
             collation: None,
+            constants: None,
         }
+    }
+
+    /// Defines the constants as variables. Fails if there are constants and the update is not a
+    /// pipeline.
+    pub(crate) fn define_constants(
+        &self,
+        environment: &mut Environment<'_>,
+        release: Release,
+    ) -> Result<(), StoreError> {
+        let Some(constants) = &self.constants else {
+            return Ok(());
+        };
+        if let Update::Document(_) = self.update {
+            let text = "Constant values may only be specified for pipeline updates";
+            return Err(StoreError::new(51198, text));
+        }
+        let constants = constants.iter();
+        let literals: Document = constants
+            .map(|(name, value)| (name.clone(), Bson::from(doc! { "$literal": value.clone() })))
+            .collect();
+        environment.set_variables(&literals, release)
     }
 }
 

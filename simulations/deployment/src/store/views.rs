@@ -6,9 +6,13 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::pipeline::{MAX_DEPTH, parse, pipeline};
 use super::read::not_on_view;
+use super::release::Release;
 use super::stages::stage_name;
 use super::types::Namespace;
 use super::{Answer, Store};
+
+/// The first release whose error about an empty `viewOn` has no full stop.
+const NO_FULL_STOP: Release = Release([5, 0, 0]);
 
 impl Store {
     /// Returns an error if this is a view, for a command that has no meaning for one.
@@ -30,6 +34,15 @@ impl Store {
             }
             return Ok(());
         };
+        if on.is_empty() {
+            let end = if self.release < NO_FULL_STOP {
+                ".'"
+            } else {
+                ""
+            };
+            let text = format!("'viewOn' cannot be empty{end}");
+            return Err(StoreError::bad_value(text));
+        }
         let none = Bson::Array(Vec::new());
         let stages = pipeline(options.get("pipeline").unwrap_or(&none), self.release)?;
         for stage in &stages {

@@ -212,6 +212,7 @@ impl Store {
                     sort: command.sort.clone(),
                     hint: None,
                     collation: command.collation.clone(),
+                    constants: None,
                 };
                 let done = self.update_one(namespace, &statement, environment)?;
                 result.updated_existing = done.counts.matched > 0;
@@ -399,6 +400,7 @@ impl Store {
                 size::check(&after)?;
                 if let Some(collection) = self.collection(namespace) {
                     collection.validate(&after, Some(&before), environment)?;
+                    collection.check_resized(&before, &after, self.release)?;
                     let room = self.room().saturating_add(size::of(&before));
                     collection.check(namespace, &after, Some(record), room)?;
                     environment.parts.count_change(Some(collection), &after);

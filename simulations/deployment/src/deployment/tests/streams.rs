@@ -151,7 +151,7 @@ fn a_transaction_number_of_another_command_is_not_executed_again() {
     assert_eq!(send(&mut world, conn, insert).get_i32("n").ok(), Some(1));
     let modify = doc! { "findAndModify": "c", "query": { "_id": 1 }, "remove": true };
     let refused = send(&mut world, conn, with(modify));
-    assert_eq!(refused.get_i32("code").ok(), Some(40606), "{refused}");
+    assert_eq!(refused.get_i32("code").ok(), Some(40608), "{refused}");
     let delete = doc! { "delete": "c", "deletes": [{ "q": { "_id": 1 }, "limit": 1 }] };
     let repeated = send(&mut world, conn, with(delete));
     assert_eq!(repeated.get_i32("n").ok(), Some(1), "{repeated}");

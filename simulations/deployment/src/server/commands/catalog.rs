@@ -18,6 +18,21 @@ const SERIES: &[Field] = &[
     field("bucketRoundingSeconds", Kind::Whole).since(6, 3),
 ];
 
+/// The images of documents before and after a change, for change streams.
+const IMAGES: &[Field] = &[field("enabled", Kind::Flag).required()];
+
+/// The defaults of the options of indexes.
+const DEFAULTS: &[Field] = &[field("storageEngine", Kind::Object)];
+
+/// The configuration of encrypted fields.
+const ENCRYPTED: &[Field] = &[
+    field("escCollection", Kind::Text),
+    field("eccCollection", Kind::Text),
+    field("ecocCollection", Kind::Text),
+    field("fields", Kind::ArrayOf(&Kind::Object)).required(),
+    field("strEncodeVersion", Kind::Int).since(8, 2),
+];
+
 const INDEX_CHANGE: &[Field] = &[
     field("name", Kind::Text),
     field("keyPattern", Kind::Object),
@@ -41,16 +56,16 @@ pub(super) const ROWS: &[Row] = &[
             field("validator", Kind::Object),
             field("validationLevel", LEVELS),
             field("validationAction", ACTIONS),
-            field("indexOptionDefaults", Kind::Object),
+            field("indexOptionDefaults", Kind::Nested(DEFAULTS)),
             field("viewOn", Kind::Text),
             field("pipeline", Kind::Pipeline),
             field("collation", Kind::Object),
             field("recordPreImages", Kind::Flag).since(4, 4).until(6, 0),
-            field("changeStreamPreAndPostImages", Kind::Object).since(6, 0),
+            field("changeStreamPreAndPostImages", Kind::Nested(IMAGES)).since(6, 0),
             field("timeseries", Kind::Nested(SERIES)).since(5, 0),
             field("clusteredIndex", Kind::FlagOrObject).since(5, 3),
             field("expireAfterSeconds", Kind::Whole).since(5, 0),
-            field("encryptedFields", Kind::Object).since(6, 0),
+            field("encryptedFields", Kind::Nested(ENCRYPTED)).since(6, 0),
             field("temp", Kind::Flag),
             field("flags", Kind::Whole),
         ],
@@ -138,7 +153,7 @@ pub(super) const ROWS: &[Row] = &[
             field("viewOn", Kind::Text),
             field("pipeline", Kind::Pipeline),
             field("recordPreImages", Kind::Bool).since(4, 4).until(6, 0),
-            field("changeStreamPreAndPostImages", Kind::Object).since(6, 0),
+            field("changeStreamPreAndPostImages", Kind::Nested(IMAGES)).since(6, 0),
             field("expireAfterSeconds", Kind::TextOrWhole).since(5, 0),
             field("timeseries", Kind::Object).since(5, 0).refused(),
             field("cappedSize", Kind::Whole).since(6, 0),

@@ -6,10 +6,10 @@ const CURSOR: &[Field] = &[field("batchSize", Kind::Whole).natural()];
 
 /// The id of a session in `lsid`.
 const SESSION: &[Field] = &[
-    field("id", Kind::Binary).required(),
+    field("id", Kind::Uuid).required(),
     field("uid", Kind::Binary),
     field("txnNumber", Kind::Long).since(5, 1),
-    field("txnUUID", Kind::Binary).since(5, 1),
+    field("txnUUID", Kind::Uuid).since(5, 1),
 ];
 
 const WRITE_CONCERN: &[Field] = &[

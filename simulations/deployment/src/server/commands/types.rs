@@ -4,6 +4,9 @@ use super::{Release, check_missing, is_missing, unknown};
 use crate::server::fault::{Fault, fault};
 use bson::{Bson, Document, spec::BinarySubtype};
 
+/// The size of a UUID, in bytes.
+const UUID_BYTES: usize = 16;
+
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::server) enum Kind {
@@ -147,9 +150,14 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
+        (Kind::TextOrArrayOrObject, Bson::Array(items)) => {
+            items.iter().all(|item| matches!(item, Bson::String(_)))
+        }
         (Kind::Pipeline, value) => check_pipeline(value).is_ok(),
         (Kind::OneOf(words), Bson::String(word)) => words.contains(&word.as_str()),
-        (Kind::Uuid, Bson::Binary(binary)) => binary.subtype == BinarySubtype::Uuid,
+        (Kind::Uuid, Bson::Binary(binary)) => {
+            binary.subtype == BinarySubtype::Uuid && binary.bytes.len() == UUID_BYTES
+        }
         _ => true,
     }
 }
@@ -204,6 +212,9 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                     _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
                 })
         }
+        (Kind::TextOrArrayOrObject, Bson::Array(_)) => {
+            check_kind(Kind::ArrayOf(&Kind::Text), path, value, release)
+        }
         (Kind::Pipeline, value) => check_pipeline(value),
         (Kind::OneOf(words), Bson::String(word)) if !words.contains(&word.as_str()) => {
             let text =
@@ -224,6 +235,10 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                 "BSON field '{path}' is the wrong binData type '{actual}', expected type 'UUID'"
             );
             Err(fault(14, text))
+        }
+        (Kind::Uuid, Bson::Binary(binary)) if binary.bytes.len() != UUID_BYTES => {
+            let text = "uuid must be a 16-byte binary field with UUID (4) subtype";
+            Err(fault(207, text))
         }
         _ => Ok(()),
     }

@@ -28,12 +28,8 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
             format!("Unsupported conversion from {from} to {to} in $convert with no onError value");
         StoreError::new(241, text)
     };
-    let failed = |text: &str| {
-        StoreError::new(
-            241,
-            format!("Failed to parse number '{text}' in $convert with no onError value"),
-        )
-    };
+    let failed = |text: &str| no_number(text, to);
+    let overflow = || out_of_range(value).unwrap_or_else(unsupported);
     match (to, value) {
         ("bool", other) => Ok(Bson::Boolean(truthy(other))),
         ("string", other) => text(other).map(Bson::String).ok_or_else(unsupported),
@@ -52,10 +48,10 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("int", other) => number::truncated(other)
             .and_then(|n| i32::try_from(n).ok())
             .map(Bson::Int32)
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("long", other) => number::truncated(other)
             .map(Bson::Int64)
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("double", other) => number::as_double(other)
             .map(Bson::Double)
             .ok_or_else(unsupported),
@@ -73,13 +69,79 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("date", Bson::Int32(_)) => Err(unsupported()),
         ("date", other) => number::truncated(other)
             .map(|ms| Bson::DateTime(DateTime::from_millis(ms)))
-            .ok_or_else(unsupported),
+            .ok_or_else(overflow),
         ("objectId", Bson::ObjectId(_)) => Ok(value.clone()),
         ("objectId", Bson::String(s)) => bson::oid::ObjectId::parse_str(s)
             .map(Bson::ObjectId)
-            .map_err(|_| failed(s)),
+            .map_err(|_| no_object_id(s)),
         _ => Err(unsupported()),
     }
+}
+
+/// Returns the error of a number that is too large for an integer, or no number of finite size.
+/// Returns `None` for a value that is no number.
+fn out_of_range(value: &Bson) -> Option<StoreError> {
+    if !number::is_number(value) {
+        return None;
+    }
+    let number = number::as_double(value).unwrap_or_default();
+    let reason = match number {
+        _ if number.is_nan() => {
+            "Attempt to convert NaN value to integer type in $convert with no onError value"
+                .to_owned()
+        }
+        _ if number.is_infinite() => {
+            "Attempt to convert infinity value to integer type in $convert with no onError value"
+                .to_owned()
+        }
+        _ => format!(
+            "Conversion would overflow target type in $convert with no onError value: {}",
+            text(value).unwrap_or_default()
+        ),
+    };
+    Some(StoreError::new(241, reason))
+}
+
+/// Returns the error of a text that is not a number of the type `to`.
+fn no_number(given: &str, to: &str) -> StoreError {
+    if given.starts_with("0x") {
+        let text = format!("Illegal hexadecimal input in $convert with no onError value: {given}");
+        return StoreError::new(241, text);
+    }
+    let magnitude = given.strip_prefix(['+', '-']).unwrap_or(given);
+    let after_point = magnitude.strip_prefix('.').unwrap_or(magnitude);
+    let reason = match to {
+        "decimal" => "Failed to parse string to decimal",
+        "double" if given.is_empty() => "Empty string",
+        "double" if given.starts_with(|c: char| c.is_ascii_whitespace()) => "Leading whitespace",
+        "double" if !after_point.starts_with(|c: char| c.is_ascii_digit()) => {
+            "Did not consume any digits"
+        }
+        "double" if given.parse::<f64>().is_ok() => "Out of range",
+        "double" => "Did not consume whole string.",
+        _ if magnitude.is_empty() => "No digits",
+        _ if magnitude.bytes().all(|byte| byte.is_ascii_digit()) => "Overflow",
+        _ => "Did not consume whole string.",
+    };
+    let text =
+        format!("Failed to parse number '{given}' in $convert with no onError value: {reason}");
+    StoreError::new(241, text)
+}
+
+/// Returns the error of a text that is not an ObjectId.
+fn no_object_id(given: &str) -> StoreError {
+    let reason = match given.chars().find(|digit| !digit.is_ascii_hexdigit()) {
+        Some(digit) if given.len() == 24 => {
+            format!("Invalid character found in hex string: {digit}")
+        }
+        _ => {
+            let length = given.len();
+            format!("Invalid string length for parsing to OID, expected 24 but found {length}")
+        }
+    };
+    let text =
+        format!("Failed to parse objectId '{given}' in $convert with no onError value: {reason}");
+    StoreError::new(241, text)
 }
 
 /// Parses a double, in decimal or in hexadecimal digits. A number that is too large is refused.

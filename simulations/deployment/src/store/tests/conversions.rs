@@ -1,6 +1,6 @@
 //! Tests of expressions that convert values.
 
-use super::expressions::{check, check_errors};
+use super::expressions::{check, check_errors, evaluated};
 use super::*;
 
 fn dec(text: &str) -> Bson {
@@ -47,6 +47,67 @@ fn numbers_are_printed_and_parsed_as_the_server_does() {
         (bson!({ "$toDouble": "0X" }), 241),
         (bson!({ "$toInt": at(5) }), 241),
     ]);
+}
+
+#[test]
+fn conversions_that_fail_name_the_value_and_the_reason() {
+    let large = 1_i64 << 40;
+    for (expression, expected) in [
+        (
+            bson!({ "$toInt": large }),
+            "Conversion would overflow target type in $convert with no onError value: \
+             1099511627776",
+        ),
+        (
+            bson!({ "$toLong": 1e20 }),
+            "Conversion would overflow target type in $convert with no onError value: 1e+20",
+        ),
+        (
+            bson!({ "$toInt": f64::NAN }),
+            "Attempt to convert NaN value to integer type in $convert with no onError value",
+        ),
+        (
+            bson!({ "$toLong": f64::INFINITY }),
+            "Attempt to convert infinity value to integer type in $convert with no onError value",
+        ),
+        (
+            bson!({ "$toObjectId": "x" }),
+            "Failed to parse objectId 'x' in $convert with no onError value: Invalid string \
+             length for parsing to OID, expected 24 but found 1",
+        ),
+        (
+            bson!({ "$toObjectId": "z".repeat(24) }),
+            "Invalid character found in hex string: z",
+        ),
+        (
+            bson!({ "$toInt": at(5) }),
+            "Unsupported conversion from date to int in $convert with no onError value",
+        ),
+    ] {
+        let error = evaluated(expression.clone()).expect_err("an error");
+        assert_eq!(error.code, 241, "{expression}");
+        assert!(error.message.ends_with(expected), "{expression}: {error}");
+    }
+    for (name, text, expected) in [
+        ("$toInt", "", "No digits"),
+        ("$toInt", "1099511627776", "Overflow"),
+        ("$toLong", "12,50", "Did not consume whole string."),
+        ("$toDouble", "", "Empty string"),
+        ("$toDouble", " 5", "Leading whitespace"),
+        ("$toDouble", "abc", "Did not consume any digits"),
+        ("$toDouble", "1_000", "Did not consume whole string."),
+        ("$toDouble", "1e400", "Out of range"),
+        ("$toDecimal", "1.5x", "Failed to parse string to decimal"),
+    ] {
+        let error = evaluated(doc! { name: text }.into()).expect_err("an error");
+        let expected = format!(
+            "Failed to parse number '{text}' in $convert with no onError value: {expected}"
+        );
+        assert!(error.message.ends_with(&expected), "{error}");
+    }
+    let error = evaluated(bson!({ "$toInt": "0x10" })).expect_err("an error");
+    let expected = "Illegal hexadecimal input in $convert with no onError value: 0x10";
+    assert!(error.message.ends_with(expected), "{error}");
 }
 
 fn at(millis: i64) -> Bson {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn evaluated(expression: Bson) -> Answer<Bson> {
+pub(super) fn evaluated(expression: Bson) -> Answer<Bson> {
     let document = doc! {
         "_id": 1, "s": "Onion soup", "list": [3, 1, 2], "words": ["b", "a"],
         "d": DateTime::from_millis(1_700_000_000_123), "t": Timestamp { time: 7, increment: 2 },

@@ -1,0 +1,111 @@
+//! The collections of the server itself.
+
+use super::{
+    fidelity::{batch, code},
+    world::{World, of_release, send, set_of, standalone, with_primary},
+};
+use bson::{Document, bson, doc};
+
+#[test]
+fn the_oplog_and_its_like_are_refused_by_name() {
+    let (mut world, _, conn) = with_primary();
+    for (database, collection) in [
+        ("local", "oplog.rs"),
+        ("local", "startup_log"),
+        ("config", "transactions"),
+        ("config", "system.sessions"),
+    ] {
+        for command in [
+            doc! { "find": collection },
+            doc! { "aggregate": collection, "pipeline": [], "cursor": {} },
+            doc! { "count": collection },
+            doc! { "distinct": collection, "key": "_id" },
+            doc! { "explain": { "find": collection } },
+            doc! { "collStats": collection },
+            doc! { "drop": collection },
+        ] {
+            let mut command = command;
+            command.insert("$db", database);
+            let reply = send(&mut world, conn, command.clone());
+            assert_eq!(reply.get_i32("code").ok(), Some(238), "{command}: {reply}");
+            let text = reply.get_str("errmsg").unwrap_or_default();
+            assert!(text.contains(&format!("{database}.{collection}")), "{text}");
+        }
+    }
+    let (mut world, conn) = standalone();
+    let find = doc! { "find": "oplog.rs", "$db": "local" };
+    assert!(batch(&send(&mut world, conn, find)).is_empty(), "no set");
+    let find = doc! { "find": "startup_log", "$db": "local" };
+    assert_eq!(code(&mut world, conn, find), Some(238));
+}
+
+#[test]
+fn the_compatible_version_is_a_document() {
+    let expected = doc! { "_id": "featureCompatibilityVersion", "version": "6.0" };
+    let (mut world, conn) = of_release([6, 0, 0]);
+    for command in [
+        doc! { "find": "system.version" },
+        doc! { "find": "system.version", "filter": { "_id": "featureCompatibilityVersion" } },
+        doc! { "aggregate": "system.version", "pipeline": [], "cursor": {} },
+    ] {
+        let mut command = command;
+        command.insert("$db", "admin");
+        let reply = send(&mut world, conn, command);
+        assert_eq!(batch(&reply), [expected.clone().into()], "{reply}");
+    }
+    let count = doc! { "count": "system.version", "$db": "admin" };
+    let reply = send(&mut world, conn, count);
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+    let insert = doc! { "insert": "system.version", "documents": [{}], "$db": "admin" };
+    assert_eq!(code(&mut world, conn, insert), Some(238));
+    let insert = doc! { "insert": "c", "documents": [{}] };
+    assert_eq!(code(&mut world, conn, insert), None);
+    let reply = send(&mut world, conn, doc! { "count": "c" });
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "in the store: {reply}");
+}
+
+#[test]
+fn the_configuration_of_a_set_is_a_document() {
+    let (mut world, _, conn) = with_primary();
+    let config = doc! { "replSetGetConfig": 1, "$db": "admin" };
+    let config: Document = send(&mut world, conn, config);
+    let config = config.get_document("config").expect("a configuration");
+    for level in ["local", "majority"] {
+        let find = doc! {
+            "find": "system.replset", "readConcern": { "level": level }, "$db": "local",
+        };
+        let reply = send(&mut world, conn, find);
+        assert_eq!(batch(&reply), [config.clone().into()], "{reply}");
+    }
+}
+
+#[test]
+fn only_the_server_writes_the_profile_and_the_oplog() {
+    let profile = doc! { "insert": "system.profile", "documents": [{}] };
+    let mut views = profile.clone();
+    views.insert("insert", "system.views");
+    let (mut world, conn) = of_release([7, 0, 0]);
+    for (command, text) in [
+        (profile.clone(), "cannot write to d.system.profile"),
+        (views.clone(), "cannot write to d.system.views"),
+        (
+            doc! { "delete": "system.profile", "deletes": [{ "q": {}, "limit": 0 }] },
+            "cannot write to d.system.profile",
+        ),
+    ] {
+        let reply = send(&mut world, conn, command);
+        assert_eq!(reply.get_i32("code").ok(), Some(73), "{reply}");
+        assert_eq!(reply.get_str("errmsg").ok(), Some(text));
+    }
+    let (mut world, conn) = of_release([4, 2, 25]);
+    let reply = send(&mut world, conn, profile);
+    let text = "cannot write to 'd.system.profile'";
+    assert_eq!(reply.get_str("errmsg").ok(), Some(text), "{reply}");
+    let mut world = World::new(set_of(1), 1);
+    world
+        .until_primary(std::time::Duration::from_secs(30))
+        .expect("a primary");
+    let conn = world.connect(0);
+    let oplog = doc! { "insert": "oplog.rs", "documents": bson!([{}]), "$db": "local" };
+    assert_eq!(code(&mut world, conn, oplog), Some(73));
+}

@@ -1,0 +1,101 @@
+//! The command `createIndexes`.
+
+use super::{
+    Member,
+    catalog::check_index_names,
+    connection::Request,
+    dispatch::namespace,
+    document::{integer, truth},
+    fault::{Fault, bad_value, fault},
+    write::documents,
+};
+use crate::store::without_unknown_options;
+use bson::{Bson, Document, doc};
+
+/// The largest number of members of a replica set.
+const MAX_MEMBERS: i64 = 50;
+
+impl Member {
+    pub(super) fn create_indexes(&mut self, request: &Request) -> Result<Document, Fault> {
+        let name = namespace(request)?;
+        let mut indexes = documents(&request.command, "indexes");
+        if truth(request.command.get("ignoreUnknownIndexOptions")) {
+            for index in &mut indexes {
+                without_unknown_options(index, self.release());
+            }
+        }
+        check_index_names(&indexes)?;
+        let quorum = self.commit_quorum(request)?;
+        let done = self.replica.store_mut().create_indexes(&name, &indexes)?;
+        let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        let mut reply = doc! {
+            "numIndexesBefore": number(done.before),
+            "numIndexesAfter": number(done.after),
+            "createdCollectionAutomatically": done.created_collection,
+        };
+        let built = usize::try_from(done.after - done.before).unwrap_or(usize::MAX);
+        if let Some(quorum) = quorum.filter(|_| built > 0 && !done.created_collection) {
+            reply.insert("commitQuorum", quorum);
+        }
+        if built < indexes.len() {
+            let text = match built {
+                0 => "all indexes already exist",
+                _ => "index already exists",
+            };
+            reply.insert("note", text);
+        }
+        Ok(reply)
+    }
+
+    /// Returns the members that must be ready before the indexes of a command are, as its reply
+    /// shows them. Returns `None` if the index is built by this member alone.
+    fn commit_quorum(&self, request: &Request) -> Result<Option<Bson>, Fault> {
+        let given = request.command.get("commitQuorum");
+        let given = given.filter(|given| !matches!(given, Bson::Null | Bson::Undefined));
+        let Some(given) = given else {
+            let is_alone = !self.is_set()
+                || self.shard.is_some()
+                || self.transactions.is_running()
+                || request.database == "local"
+                || self.program.version.release < [4, 4, 0];
+            return Ok((!is_alone).then(|| "votingMembers".into()));
+        };
+        if !self.is_set() && self.shard.is_none() {
+            return Err(bad_value("Standalones can't specify commitQuorum"));
+        }
+        match given {
+            Bson::String(mode) if mode.is_empty() => {
+                Err(fault(9, "commitQuorum can't be an empty string"))
+            }
+            Bson::String(mode) if matches!(mode.as_str(), "majority" | "votingMembers") => {
+                Ok(Some(given.clone()))
+            }
+            Bson::String(mode) => {
+                let text = format!(
+                    "No write concern mode named '{mode}' found in replica set configuration"
+                );
+                Err(fault(79, text))
+            }
+            Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {
+                let members = integer(given).filter(|n| (0..=MAX_MEMBERS).contains(n));
+                let Some(members) = members else {
+                    let text = format!(
+                        "commitQuorum has to be a non-negative number and not greater than \
+                         {MAX_MEMBERS}"
+                    );
+                    return Err(fault(9, text));
+                };
+                let config = self.replica.config();
+                let holders = config.members.iter().filter(|m| m.votes && !m.arbiter);
+                let holders = i64::try_from(holders.count()).unwrap_or(i64::MAX);
+                if self.is_set() && members > holders {
+                    let text = "Commit quorum cannot be satisfied with the current replica set \
+                                configuration";
+                    return Err(fault(278, text));
+                }
+                Ok(Some(i32::try_from(members).unwrap_or(i32::MAX).into()))
+            }
+            _ => Err(fault(9, "commitQuorum has to be a number or a string")),
+        }
+    }
+}
