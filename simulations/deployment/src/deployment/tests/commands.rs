@@ -165,8 +165,10 @@ fn unknown_missing_and_mistyped_fields_are_refused_and_change_nothing() {
                 if is_foreign(value, &wrong) && !OPEN.contains(&field.as_str()) {
                     let mut mistyped = command.clone();
                     mistyped.insert(field.clone(), wrong);
-                    // The name of a collection can be a UUID, which no collection has here.
-                    refused(mistyped, &[14, 73]);
+                    // The name of a collection can be a UUID, which no collection has here. What is
+                    // no name has the error 2 or 73.
+                    let codes: &[i32] = if *field == name { &[2, 14, 73] } else { &[14] };
+                    refused(mistyped, codes);
                 }
             }
         }

@@ -15,6 +15,7 @@ mod fidelity;
 mod forwarded_writes;
 mod freezes;
 mod jobs;
+mod malformed;
 mod memory;
 mod mixed_releases;
 mod older_releases;

@@ -72,7 +72,7 @@ macro_rules! write_fields {
 pub(super) const ROWS: &[Row] = &[
     row(
         &["find"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("filter", Kind::Object),
             field("projection", Kind::Object),
@@ -128,13 +128,13 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["killCursors"],
-        Kind::Text,
+        Kind::Collection,
         &[field("cursors", Kind::ArrayOf(&Kind::Long)).required()],
     )
     .api(),
     row(
         &["insert"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("documents", Kind::ArrayOf(&Kind::Object)).required(),
             field("ordered", Kind::Bool)
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["update"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("updates", Kind::ArrayOf(&Kind::Nested(UPDATE))).required(),
             field("ordered", Kind::Bool),
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["delete"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("deletes", Kind::ArrayOf(&Kind::Nested(DELETE))).required(),
             field("ordered", Kind::Bool),
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["findAndModify", "findandmodify"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("query", Kind::Object),
             field("fields", Kind::Object),
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[Row] = &[
     .since(8, 0),
     row(
         &["aggregate"],
-        Kind::TextOrNumber,
+        Kind::CollectionOrOne,
         &[
             field("pipeline", Kind::Pipeline).required(),
             field("explain", Kind::Bool),
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["count"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("query", Kind::Object),
             field("limit", Kind::Whole),
@@ -252,7 +252,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["distinct"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("key", Kind::Text).required(),
             field("query", Kind::Object),

@@ -21,7 +21,12 @@ pub(in crate::server) enum Kind {
     Array,
     Binary,
     Uuid,
-    TextOrUuid,
+    /// The name of a collection.
+    Collection,
+    /// The name of a collection, or its UUID.
+    CollectionOrUuid,
+    /// The name of a collection, or 1 for the whole database.
+    CollectionOrOne,
     TextOrObject,
     TextOrNumber,
     FlagOrObject,
@@ -82,7 +87,7 @@ impl Field {
     }
 
     /// True if a value is a number below the smallest one.
-    fn is_too_small(&self, value: &Bson) -> bool {
+    pub(super) fn is_too_small(&self, value: &Bson) -> bool {
         self.least.is_some_and(|least| match value {
             Bson::Int32(n) => i64::from(*n) < least,
             Bson::Int64(n) => *n < least,
@@ -263,6 +268,8 @@ fn check_object(
 /// empty list stands for all types.
 fn expected(kind: Kind) -> &'static [&'static str] {
     match kind {
+        // The names of collections have errors of their own.
+        Kind::Collection | Kind::CollectionOrUuid | Kind::CollectionOrOne => &[],
         Kind::Any | Kind::Pipeline => &[],
         Kind::Bool => &["bool"],
         Kind::Flag => &["bool", "long", "int", "decimal", "double"],
@@ -273,7 +280,6 @@ fn expected(kind: Kind) -> &'static [&'static str] {
         Kind::Object | Kind::Nested(_) => &["object"],
         Kind::Array | Kind::ArrayOf(_) => &["array"],
         Kind::Binary | Kind::Uuid => &["binData"],
-        Kind::TextOrUuid => &["string", "binData"],
         Kind::TextOrObject => &["string", "object"],
         Kind::TextOrNumber => &["string", "int", "long", "double", "decimal"],
         Kind::FlagOrObject => &["bool", "long", "int", "decimal", "double", "object"],
