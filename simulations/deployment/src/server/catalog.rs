@@ -58,9 +58,14 @@ impl Member {
             "drop" => {
                 let name = namespace(request)?;
                 let is_old = self.program.version.release < [7, 0, 0];
+                let dropped = store.collection(&name);
+                let is_view = dropped.is_some_and(|dropped| dropped.view_on().is_some());
                 if let Some(indexes) = store.drop_collection(&name)? {
                     let n = i32::try_from(indexes).unwrap_or(i32::MAX);
-                    return Ok(doc! { "nIndexesWas": n, "ns": name.to_string() });
+                    return Ok(match is_view {
+                        true => doc! { "ns": name.to_string() },
+                        false => doc! { "nIndexesWas": n, "ns": name.to_string() },
+                    });
                 }
                 // Since 7.0, the drop of a collection that does not exist is no error.
                 if is_old {

@@ -199,6 +199,10 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Bson>> {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
+        if key.contains('\0') {
+            let text = "Key field cannot contain an embedded null byte";
+            return Err(StoreError::new(31032, text));
+        }
         path::check(key)?;
         let found = self.find(namespace, find, environment)?;
         let mut values = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Tests of the deployment in virtual time.
 
 mod acknowledged_writes;
+mod administration;
 mod auth;
 mod balanced;
 mod change_streams;

@@ -9,6 +9,7 @@ mod collection;
 mod crud;
 mod general;
 mod older;
+mod refused;
 mod stream;
 mod types;
 
@@ -18,6 +19,7 @@ use super::{
     fault::{Fault, bad_value, fault},
 };
 use bson::{Bson, Document};
+pub(super) use refused::refusal;
 pub(super) use stream::check_change_stream;
 pub(super) use types::{Field, Kind, type_name};
 use types::{field, has_required};
@@ -191,7 +193,7 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// The commands that servers have although no row describes their fields.
-pub(crate) const OTHERS: [&str; 16] = [
+pub(crate) const OTHERS: [&str; 17] = [
     "isMaster",
     "ismaster",
     "connectionStatus",
@@ -205,6 +207,7 @@ pub(crate) const OTHERS: [&str; 16] = [
     "connPoolStats",
     "getFreeMonitoringStatus",
     "getnonce",
+    "replSetInitiate",
     "createSearchIndexes",
     "updateSearchIndex",
     "dropSearchIndex",
@@ -219,7 +222,8 @@ pub(crate) const OTHERS: [&str; 16] = [
 /// ```
 #[must_use]
 pub fn is_command(name: &str) -> bool {
-    OTHERS.contains(&name) || rows().any(|row| row.names.contains(&name))
+    let has_row = || rows().any(|row| row.names.contains(&name));
+    OTHERS.contains(&name) || has_row() || refused::contains(name)
 }
 
 /// Returns an error if a command, at `release`, does not have the form that its row describes.
@@ -247,6 +251,21 @@ pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
     }
     collection::check_name(request)?;
     check_limit(&request.command, release)
+}
+
+/// Returns an error if a field of a command without a row has a wrong type. The path of the field
+/// in the error begins with `prefix`.
+pub(super) fn check_field(
+    prefix: &str,
+    name: &'static str,
+    kind: Kind,
+    command: &Document,
+    [major, minor, _]: [u16; 3],
+) -> Result<(), Fault> {
+    match command.get(name) {
+        Some(value) => field(name, kind).check(&format!("{prefix}.{name}"), value, (major, minor)),
+        None => Ok(()),
+    }
 }
 
 /// Returns an error if the time limit of a command is no number, or out of range.
