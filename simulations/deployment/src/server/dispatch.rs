@@ -200,6 +200,9 @@ impl Member {
         check_read_preference(request)?;
         check_no_write_concern(request)?;
         let part = self.part(request)?;
+        if part.is_none() {
+            self.check_no_read_concern(request)?;
+        }
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
             "saslStart" => return self.sasl_start(now, conn, request),

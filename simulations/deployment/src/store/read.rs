@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 
+use super::catalog::collection_uuid;
 use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
@@ -112,8 +113,7 @@ impl Store {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
         let collection = self.collection(namespace);
         let Some(collection) = collection.filter(|found| found.serial == place.serial) else {
-            let text = format!("collection dropped. NS {namespace}");
-            return Err(StoreError::new(175, text));
+            return Err(StoreError::new(175, self.end_of(namespace, place.serial)));
         };
         let stored = collection.records.get(&place.record);
         // An update keeps the place of a document. After a rollback another one can be there.
@@ -142,6 +142,20 @@ impl Store {
             }
         }
         projected(found.into_iter(), projection.as_ref(), &matcher, &context)
+    }
+
+    /// Returns the message of the error of a cursor whose collection was dropped or renamed. The
+    /// serial number is that of the collection when the cursor was opened.
+    pub(crate) fn end_of(&self, namespace: &Namespace, serial: u64) -> String {
+        let uuid = collection_uuid(namespace, serial);
+        let shown = match &uuid {
+            Bson::Binary(binary) => hyphenated(&binary.bytes),
+            _ => String::new(),
+        };
+        match self.collection_of_uuid(&namespace.database, &uuid) {
+            Some(to) => format!("collection renamed from '{namespace}' to '{to}'. UUID {shown}"),
+            None => format!("collection dropped. UUID {shown}"),
+        }
     }
 
     fn find_in_view(
@@ -320,6 +334,18 @@ impl Store {
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
+}
+
+/// Returns the text of a UUID.
+fn hyphenated(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 /// Returns an error if a query is sorted by `$natural` and has a hint for another order.
