@@ -179,3 +179,38 @@ fn unstable_fields_are_named_by_their_path_with_the_strict_stable_api() {
         ],
     );
 }
+
+#[test]
+fn an_operation_of_a_bulk_write_has_the_fields_of_one_kind() {
+    let bulk = |operation: Document| {
+        doc! {
+            "bulkWrite": 1, "ops": [operation], "nsInfo": [{ "ns": "d.c" }], "$db": "admin",
+        }
+    };
+    check(
+        [8, 0, 4],
+        [
+            (
+                bulk(doc! { "insert": 0, "document": {}, "delete": 0 }),
+                40415,
+                "BSON field 'bulkWrite.ops.delete' is an unknown field.",
+            ),
+            (
+                bulk(doc! { "delete": 0, "filter": {}, "updateMods": {} }),
+                40415,
+                "BSON field 'bulkWrite.ops.updateMods' is an unknown field.",
+            ),
+            (
+                bulk(doc! { "update": 0, "filter": {} }),
+                40414,
+                "BSON field 'bulkWrite.ops.updateMods' is missing but a required field",
+            ),
+            (bulk(doc! { "x": 0 }), 9, "Unrecognized bulk operation"),
+            (
+                bulk(doc! { "delete": 0, "filter": {}, "multi": true }),
+                0,
+                "",
+            ),
+        ],
+    );
+}

@@ -26,23 +26,43 @@ const DELETE: &[Field] = &[
     field("sampleId", Kind::Binary).since(7, 0),
 ];
 
-/// The fields of all kinds of operations of a `bulkWrite`.
-const OPERATION: &[Field] = &[
-    field("insert", Kind::Int),
-    field("update", Kind::Int),
-    field("delete", Kind::Int),
-    field("document", Kind::Object),
-    field("filter", Kind::Object),
-    field("updateMods", Kind::Any),
-    field("multi", Kind::Bool),
-    field("upsert", Kind::Bool),
-    field("upsertSupplied", Kind::Flag),
-    field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
-    field("sort", Kind::Object),
-    field("hint", Kind::TextOrObject),
-    field("constants", Kind::Object),
-    field("collation", Kind::Object),
-    field("sampleId", Kind::Binary),
+/// The operations of a `bulkWrite`, by the field that names them.
+const OPERATIONS: &[(&str, &[Field])] = &[
+    (
+        "insert",
+        &[
+            field("insert", Kind::Int),
+            field("document", Kind::Object).required(),
+        ],
+    ),
+    (
+        "update",
+        &[
+            field("update", Kind::Int),
+            field("filter", Kind::Object).required(),
+            field("updateMods", Kind::Any).required(),
+            field("multi", Kind::Bool),
+            field("upsert", Kind::Bool),
+            field("upsertSupplied", Kind::Flag),
+            field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
+            field("sort", Kind::Object),
+            field("hint", Kind::TextOrObject),
+            field("constants", Kind::Object),
+            field("collation", Kind::Object),
+            field("sampleId", Kind::Binary),
+        ],
+    ),
+    (
+        "delete",
+        &[
+            field("delete", Kind::Int),
+            field("filter", Kind::Object).required(),
+            field("multi", Kind::Bool),
+            field("hint", Kind::TextOrObject),
+            field("collation", Kind::Object),
+            field("sampleId", Kind::Binary),
+        ],
+    ),
 ];
 
 /// The fields of a collection of a `bulkWrite`.
@@ -189,7 +209,7 @@ pub(super) const ROWS: &[Row] = &[
         &["bulkWrite"],
         Kind::Whole,
         &[
-            field("ops", Kind::ArrayOf(&Kind::Nested(OPERATION))).required(),
+            field("ops", Kind::ArrayOf(&Kind::Tagged(OPERATIONS))).required(),
             field("nsInfo", Kind::ArrayOf(&Kind::Nested(NAMESPACE))).required(),
             field("cursor", Kind::Nested(CURSOR)),
             field("bypassDocumentValidation", Kind::Flag),

@@ -26,6 +26,9 @@ fn assert_fields(fields: &'static [Field]) {
         match field.kind {
             Kind::Nested(inner) => assert_fields(inner),
             Kind::ArrayOf(Kind::Nested(inner)) => assert_fields(inner),
+            Kind::ArrayOf(Kind::Tagged(variants)) => {
+                variants.iter().for_each(|(_, inner)| assert_fields(inner));
+            }
             _ => {}
         }
     }

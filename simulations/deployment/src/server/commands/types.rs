@@ -35,6 +35,9 @@ pub(in crate::server) enum Kind {
     TextOrArrayOrObject,
     /// An object with these fields, and no others.
     Nested(&'static [Field]),
+    /// An object with the fields of the first of these names that it has. One without any of the
+    /// names is checked when the command is executed.
+    Tagged(&'static [(&'static str, &'static [Field])]),
     /// An array of values of this type.
     ArrayOf(&'static Self),
     /// An array of the stages of a pipeline, which has errors of its own.
@@ -149,6 +152,9 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
     }
     match (kind, value) {
         (Kind::Nested(fields), Bson::Document(document)) => accept(fields, document, release),
+        (Kind::Tagged(variants), Bson::Document(document)) => {
+            variant(variants, document).is_none_or(|fields| accept(fields, document, release))
+        }
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
@@ -157,6 +163,15 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
         (Kind::Uuid, Bson::Binary(binary)) => binary.subtype == BinarySubtype::Uuid,
         _ => true,
     }
+}
+
+/// Returns the fields of the first name that an object has.
+fn variant(
+    variants: &'static [(&'static str, &'static [Field])],
+    document: &Document,
+) -> Option<&'static [Field]> {
+    let named = |key: &String| variants.iter().find(|(name, _)| name == key);
+    document.keys().find_map(named).map(|(_, fields)| *fields)
 }
 
 /// True if an object has these fields and no others.
@@ -196,13 +211,17 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
         (Kind::Nested(fields), Bson::Document(document)) => {
             check_object(path, fields, document, release)
         }
+        (Kind::Tagged(variants), Bson::Document(document)) => match variant(variants, document) {
+            Some(fields) => check_object(path, fields, document, release),
+            None => Ok(()),
+        },
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items
                 .iter()
                 .enumerate()
                 .try_for_each(|(at, item)| match kind {
                     // The server names the elements of a list of objects by the list alone.
-                    Kind::Nested(_) if matches!(item, Bson::Document(_)) => {
+                    Kind::Nested(_) | Kind::Tagged(_) if matches!(item, Bson::Document(_)) => {
                         check_kind(*kind, path, item, release)
                     }
                     _ if kind_accepts(*kind, item, release) => Ok(()),
@@ -277,7 +296,7 @@ fn expected(kind: Kind) -> &'static [&'static str] {
         Kind::Int => &["int"],
         Kind::Long => &["long"],
         Kind::Text | Kind::OneOf(_) => &["string"],
-        Kind::Object | Kind::Nested(_) => &["object"],
+        Kind::Object | Kind::Nested(_) | Kind::Tagged(_) => &["object"],
         Kind::Array | Kind::ArrayOf(_) => &["array"],
         Kind::Binary | Kind::Uuid => &["binData"],
         Kind::TextOrObject => &["string", "object"],
