@@ -18,6 +18,7 @@ mod decimal;
 mod error;
 mod error_codes;
 mod exact;
+mod executor;
 mod expiry;
 mod expression;
 mod group;

@@ -9,6 +9,7 @@ mod commands;
 mod connection_rate_limit;
 mod diagnostics;
 mod elections;
+mod executions;
 mod expiry;
 mod fail_points;
 mod failed_commands;
