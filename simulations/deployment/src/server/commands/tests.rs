@@ -1,5 +1,7 @@
 //! Tests of the table itself. `deployment/tests/commands.rs` tries each row on a server.
 
+mod forms;
+
 use super::{Field, Kind, check, rows};
 use crate::{
     server::{connection::Request, fail_point},
