@@ -2,7 +2,8 @@
 
 use super::{
     Member,
-    admission::REQUIRE_API,
+    admission::{REQUIRE_API, is_refused_parameter, refused_parameter},
+    commands::{self, type_name},
     connection::Request,
     document::truth,
     fault::{Fault, fault},
@@ -11,6 +12,9 @@ use super::{
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
+
+/// The names of the logs that `getLog` returns.
+const LOGS: [&str; 2] = ["global", "startupWarnings"];
 
 impl Member {
     /// Answers an administrative command. Returns `None` for any other command.
@@ -34,7 +38,7 @@ impl Member {
             "whatsmyuri" => doc! { "you": format!("127.0.0.1:{}", 10_000 + conn.0 % 50_000) },
             "connPoolStats" => doc! { "numClientConnections": 0, "totalInUse": 0 },
             "getCmdLineOpts" => doc! { "argv": ["mongod"], "parsed": {} },
-            "getLog" => doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() },
+            "getLog" => log(request)?,
             "getFreeMonitoringStatus" => doc! { "state": "undecided" },
             "getParameter" => self.parameters(request)?,
             "setParameter" => self.set_parameters(request)?,
@@ -43,14 +47,29 @@ impl Member {
             "currentOp" => self.current_operations(now, conn, request)?,
             "killOp" => self.kill_operation(now, request)?,
             "listShards" | "enableSharding" => self.sharding(request)?,
-            "getShardMap" => {
-                let text = "this simulated server does not implement getShardMap";
-                return Err(fault(238, text));
-            }
+            "replSetInitiate" => return Err(self.cannot_initiate()),
             "configureFailPoint" => return self.configure_fail_point(&request.command).map(Some),
-            _ => return Ok(None),
+            name => {
+                let release = self.program.version.release;
+                return match commands::refusal(name, release, self.is_router()) {
+                    Some(fault) => Err(fault),
+                    None => Ok(None),
+                };
+            }
         };
         Ok(Some(reply.into()))
+    }
+
+    /// Returns the error of `replSetInitiate`. A simulated set has its configuration from the
+    /// start.
+    fn cannot_initiate(&self) -> Fault {
+        match self.is_set() {
+            true => fault(23, "already initialized"),
+            false => {
+                let text = "This node was not started with replication enabled.";
+                fault(76, text)
+            }
+        }
     }
 
     fn start_session(&mut self) -> Document {
@@ -143,9 +162,11 @@ impl Member {
         let found: Document = wanted
             .filter(|(key, _)| request.command.contains_key(key))
             .collect();
-        match found.is_empty() {
-            true => Err(fault(72, "no option found to get")),
-            false => Ok(found),
+        let mut names = request.command.keys();
+        match names.find(|name| is_refused_parameter(name)) {
+            Some(name) => Err(refused_parameter(name)),
+            None if found.is_empty() => Err(fault(72, "no option found to get")),
+            None => Ok(found),
         }
     }
 
@@ -234,6 +255,30 @@ impl Member {
 
     pub(super) fn date(&self, now: Instant) -> DateTime {
         DateTime::from_millis(i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX))
+    }
+}
+
+/// Executes `getLog`. The logs of a simulated server are empty.
+fn log(request: &Request) -> Result<Document, Fault> {
+    match request.command.get(&request.name) {
+        Some(Bson::String(name)) => match name.as_str() {
+            "*" => Ok(doc! { "names": LOGS.to_vec() }),
+            name if LOGS.contains(&name) => {
+                Ok(doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() })
+            }
+            name => Err(fault(96, format!("No log named '{name}'"))),
+        },
+        None | Some(Bson::Null | Bson::Undefined) => {
+            let text = "BSON field 'getLog.getLog' is missing but a required field";
+            Err(fault(40414, text))
+        }
+        Some(other) => {
+            let text = format!(
+                "BSON field 'getLog.getLog' is the wrong type '{}', expected type 'string'",
+                type_name(other)
+            );
+            Err(fault(14, text))
+        }
     }
 }
 

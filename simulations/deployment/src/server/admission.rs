@@ -20,6 +20,29 @@ use std::{collections::VecDeque, time::Duration};
 /// The parameter that demands a declared version of the API in each command, from release 5.0 on.
 pub(super) const REQUIRE_API: &str = "requireApiVersion";
 
+/// Parameters of a server that can be neither read nor set here.
+const REFUSED: [&str; 8] = [
+    "cursorTimeoutMillis",
+    "logComponentVerbosity",
+    "logLevel",
+    "notablescan",
+    "quiet",
+    "traceExceptions",
+    "ttlMonitorEnabled",
+    "ttlMonitorSleepSecs",
+];
+
+/// True for a parameter of a server that is refused by name.
+pub(super) fn is_refused_parameter(name: &str) -> bool {
+    REFUSED.contains(&name)
+}
+
+/// Returns the error for a parameter that is refused by name.
+pub(super) fn refused_parameter(name: &str) -> Fault {
+    let text = format!("this simulated server does not implement the parameter {name}");
+    fault(238, text)
+}
+
 const PREFIX: &str = "ingressConnectionEstablishment";
 
 /// The default of `...RatePerSec`, which limits nothing in practice.
@@ -167,6 +190,8 @@ impl Member {
                 && let Some(set) = self.transactions.set_parameter(key, &request.command)
             {
                 was = set?;
+            } else if is_refused_parameter(key) {
+                return Err(refused_parameter(key));
             } else if *key != request.name && !commands::is_generic(key) {
                 let text = format!(
                     "attempted to set unrecognized parameter [{key}], use help:true to see options "

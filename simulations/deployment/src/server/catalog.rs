@@ -63,16 +63,8 @@ impl Member {
                 }
             }
             "drop" => {
-                let name = namespace(request)?;
                 let is_old = self.program.version.release < [7, 0, 0];
-                if let Some(indexes) = store.drop_collection(&name)? {
-                    let n = i32::try_from(indexes).unwrap_or(i32::MAX);
-                    return Ok(doc! { "nIndexesWas": n, "ns": name.to_string() });
-                }
-                // Since 7.0, the drop of a collection that does not exist is no error.
-                if is_old {
-                    return Err(fault(26, "ns not found"));
-                }
+                return drop_collection(store, &namespace(request)?, is_old);
             }
             _ => {
                 let name = namespace(request)?;
@@ -215,6 +207,21 @@ impl Member {
             "indexes": indexes, "indexSize": 0.0, "scaleFactor": scale,
         };
         Ok(Reply::from(reply).into())
+    }
+}
+
+/// Drops a collection or a view, and returns the reply. Before 7.0, a missing one is an error.
+fn drop_collection(store: &mut Store, name: &Namespace, is_old: bool) -> Result<Document, Fault> {
+    let dropped = store.collection(name);
+    let is_view = dropped.is_some_and(|dropped| dropped.view_on().is_some());
+    match store.drop_collection(name)? {
+        Some(_) if is_view => Ok(doc! { "ns": name.to_string() }),
+        Some(indexes) => {
+            let n = i32::try_from(indexes).unwrap_or(i32::MAX);
+            Ok(doc! { "nIndexesWas": n, "ns": name.to_string() })
+        }
+        None if is_old => Err(fault(26, "ns not found")),
+        None => Ok(Document::new()),
     }
 }
 

@@ -50,7 +50,7 @@ impl Member {
         }
         let none: Vec<Bson> = Vec::new();
         let reply = doc! {
-            "ns": name.to_string(), "uuid": Bson::Null, "nInvalidDocuments": 0,
+            "ns": name.to_string(), "uuid": store.uuid(&name), "nInvalidDocuments": 0,
             "nNonCompliantDocuments": 0, "nrecords": number(collection.documents().count()),
             "nIndexes": number(keys.len()), "keysPerIndex": keys, "indexDetails": details,
             "valid": problem.is_none(), "repaired": false, "warnings": none.clone(),

@@ -11,7 +11,6 @@ use super::{
     plan::Plan,
     read_preference::check_read_preference,
     reply::Reply,
-    router::gossiped,
     wire::UPGRADE,
 };
 use crate::{
@@ -22,10 +21,6 @@ use crate::{
 use bson::Document;
 use onionskin_core::time::Instant;
 use std::time::Duration;
-
-/// The time by which a cluster time may be ahead of the wall clock:
-/// `maxAcceptableLogicalClockDriftSecs`, a year.
-const MAX_DRIFT_SECONDS: u64 = 31_536_000;
 
 /// The result of a command that did not fail.
 pub(super) enum Outcome {
@@ -217,6 +212,9 @@ impl Member {
         check_read_preference(request)?;
         check_no_write_concern(request)?;
         let part = self.part(request)?;
+        if part.is_none() {
+            self.check_no_read_concern(request)?;
+        }
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
             "saslStart" => return self.sasl_start(now, conn, request),
@@ -294,31 +292,6 @@ impl Member {
         Ok(())
     }
 
-    /// Checks the cluster time of a request. A shard notes it, if there are several shards.
-    fn note_gossip(&mut self, now: Instant, request: &Request) -> Result<(), Fault> {
-        let Some(time) = gossiped(&request.command) else {
-            return Ok(());
-        };
-        let seconds = self.wall_millis(now) / 1000;
-        if !self.is_set() && !self.is_router() {
-            return Ok(());
-        }
-        if u64::from(time.time) > seconds + MAX_DRIFT_SECONDS {
-            let text = format!(
-                "new cluster time, {}, is too far from this node's wall clock time, {seconds}.",
-                time.time
-            );
-            return Err(fault(205, text));
-        }
-        if self.is_router() {
-            self.routing.note_gossip(time);
-        }
-        if self.shard.is_some() && self.options.shards > 1 {
-            self.replica.note_time(time);
-        }
-        Ok(())
-    }
-
     pub(super) fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {
         self.check_own(request)?;
         self.check_uuid(request)?;
@@ -352,10 +325,6 @@ impl Member {
             "dataSize" => self.data_size(request),
             "profile" => self.profile(request),
             "filemd5" => self.file_digest(now, request),
-            "mapReduce" | "mapreduce" | "reIndex" => {
-                let text = format!("this simulated server does not implement {}", request.name);
-                Err(fault(238, text))
-            }
             "fsync" => self.fsync(request),
             "createSearchIndexes" | "updateSearchIndex" | "dropSearchIndex" => {
                 let text = "Search index commands are only supported with Atlas.";

@@ -2,8 +2,9 @@
 
 use super::{
     Member,
+    commands::{is_command, type_name},
     connection::Request,
-    document::{count_field, integer_field, truth},
+    document::{count_field, integer, integer_field, truth},
     fault::{Fault, bad_value, fault},
     reply::Reply,
     watch::{NOT_RESUMABLE, ends_streams},
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// The number of equal parts into which a probability of 1 is divided.
 const PROBABILITY_PARTS: u64 = 1_000_000;
+
+/// The largest number of executions in the mode of a fail point.
+const MAX_COUNT: u64 = 0x7fff_ffff;
 
 /// The condition under which a fail point acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,10 @@ impl Member {
         app: Option<&str>,
     ) -> Option<FailEffect> {
         if self.fail_points.is_empty() || request.name == "configureFailPoint" {
+            return None;
+        }
+        // A server fails for an unknown command before it reaches the fail points.
+        if !is_command(&request.name) {
             return None;
         }
         let is_limited = integer_field(&request.command, "maxTimeMS").is_some_and(|n| n > 0);
@@ -173,25 +181,7 @@ impl Member {
         let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
             return Err(fault(266, format!("unable to find fail point: {name}")));
         };
-        let mode = match command.get("mode") {
-            Some(Bson::String(word)) if word == "off" => Mode::Off,
-            Some(Bson::String(word)) if word == "alwaysOn" => Mode::AlwaysOn,
-            Some(Bson::Document(d)) if d.contains_key("times") => match count_field(d, "times") {
-                0 => Mode::Off,
-                n => Mode::Times(n),
-            },
-            Some(Bson::Document(d)) if d.contains_key("skip") => Mode::Skip(count_field(d, "skip")),
-            Some(Bson::Document(d)) => {
-                let share = match d.get("activationProbability") {
-                    Some(Bson::Double(share)) => *share,
-                    Some(Bson::Int32(share)) => f64::from(*share),
-                    _ => return Err(bad_value("unknown fail point mode")),
-                };
-                let parts = share.clamp(0.0, 1.0) * PROBABILITY_PARTS as f64;
-                Mode::Probability(parts as u64)
-            }
-            _ => return Err(bad_value("unknown fail point mode")),
-        };
+        let mode = mode_of(command.get("mode"))?;
         let stops = [STOP_APPLY, STOP_PRODUCER];
         if stops.contains(&name) && !matches!(mode, Mode::Off | Mode::AlwaysOn) {
             let text = format!("{name} can only be `off` or `alwaysOn`");
@@ -227,6 +217,73 @@ impl Member {
     /// if that is shorter.
     pub(super) fn blocked_until(now: Instant, request: &Request, block: Duration) -> Instant {
         now + time_limit(request).map_or(block, |limit| block.min(limit))
+    }
+}
+
+/// Returns the mode of a fail point.
+fn mode_of(mode: Option<&Bson>) -> Result<Mode, Fault> {
+    let options = match mode {
+        None => {
+            let text = "When setting a failpoint, you must supply a 'mode'";
+            return Err(fault(20, text));
+        }
+        Some(Bson::String(word)) => {
+            return match word.as_str() {
+                "off" => Ok(Mode::Off),
+                "alwaysOn" => Ok(Mode::AlwaysOn),
+                word => Err(bad_value(format!("unknown mode: {word}"))),
+            };
+        }
+        Some(Bson::Document(options)) => options,
+        Some(_) => return Err(fault(14, "'mode' must be a string or JSON object")),
+    };
+    if let Some(times) = options.get("times") {
+        return Ok(match count_of("times", times)? {
+            0 => Mode::Off,
+            times => Mode::Times(times),
+        });
+    }
+    if let Some(skip) = options.get("skip") {
+        return count_of("skip", skip).map(Mode::Skip);
+    }
+    let share = match options.get("activationProbability") {
+        Some(Bson::Double(share)) => *share,
+        Some(Bson::Int32(share)) => f64::from(*share),
+        Some(_) => {
+            let text = "the 'activationProbability' option to 'mode' must be a double between 0 \
+                        and 1";
+            return Err(fault(14, text));
+        }
+        None => {
+            return Err(bad_value(
+                "'mode' must be one of 'off', 'alwaysOn', 'times', and 'skip'",
+            ));
+        }
+    };
+    if !(0.0..=1.0).contains(&share) {
+        let text = format!("activationProbability must be between 0.0 and 1.0; found {share}");
+        return Err(bad_value(text));
+    }
+    Ok(Mode::Probability((share * PROBABILITY_PARTS as f64) as u64))
+}
+
+/// Returns a number of executions in the mode of a fail point.
+fn count_of(name: &str, value: &Bson) -> Result<u64, Fault> {
+    let is_number = matches!(
+        value,
+        Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_)
+    );
+    if !is_number {
+        let kind = type_name(value);
+        let text = format!("Expected field \"{name}\" to have numeric type, but found {kind}");
+        return Err(fault(14, text));
+    }
+    match integer(value).map(u64::try_from) {
+        Some(Ok(count)) if count <= MAX_COUNT => Ok(count),
+        Some(Err(_)) => Err(bad_value(format!(
+            "'{name}' option to 'mode' must be positive"
+        ))),
+        _ => Err(bad_value(format!("'{name}' option to 'mode' is too large"))),
     }
 }
 

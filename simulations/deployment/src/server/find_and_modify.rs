@@ -40,7 +40,7 @@ impl Member {
             }
             set_bypasses(environment, &request.command);
             let start = store.pending_changes();
-            let result = store.find_and_modify(&namespace, &command, environment)?;
+            let result = store.execute_find_and_modify(&namespace, &command, environment)?;
             if let (true, Modification::Update { update, .. }) =
                 (refuses_dollars, &command.modification)
             {

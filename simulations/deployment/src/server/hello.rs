@@ -3,6 +3,7 @@
 
 use super::{
     Member,
+    commands::{Kind, check_field},
     connection::{Arrival, Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{count_field, truth},
@@ -21,22 +22,77 @@ pub(super) fn app_name(request: &Request) -> Option<String> {
     application.get_str("name").ok().map(str::to_owned)
 }
 
+/// The size in bytes of the longest name of an application in the metadata of a client.
+const MAX_APP_NAME_BYTES: usize = 128;
+
+/// Returns an error if the metadata of a client is no document, or the name of its application too
+/// long or no string.
+fn check_client(command: &Document) -> Result<(), Fault> {
+    let client = match command.get("client") {
+        None => return Ok(()),
+        Some(Bson::Document(client)) => client,
+        Some(_) => {
+            let text = "The client metadata document must be a document";
+            return Err(fault(14, text));
+        }
+    };
+    let application = match client.get("application") {
+        None => return Ok(()),
+        Some(Bson::Document(application)) => application,
+        Some(_) => {
+            let text = "The 'application' field is required to be a BSON document in the client \
+                        metadata document";
+            return Err(fault(14, text));
+        }
+    };
+    match application.get("name") {
+        Some(Bson::String(name)) if name.len() > MAX_APP_NAME_BYTES => {
+            let text = format!(
+                "The 'application.name' field must be less then or equal to {MAX_APP_NAME_BYTES} \
+                 bytes in length"
+            );
+            Err(fault(184, text))
+        }
+        None | Some(Bson::String(_)) => Ok(()),
+        Some(_) => {
+            let text = "The 'application.name' field must be a string in the client metadata \
+                        document";
+            Err(fault(14, text))
+        }
+    }
+}
+
+/// Returns an error if the user of `saslSupportedMechs` has no database.
+fn check_user(command: &Document) -> Result<(), Fault> {
+    match command.get("saslSupportedMechs") {
+        Some(Bson::String(user)) if !user.contains('.') => {
+            let text = "UserName must contain a '.' separated database.user pair";
+            Err(bad_value(text))
+        }
+        None | Some(Bson::String(_) | Bson::Document(_) | Bson::Null | Bson::Undefined) => Ok(()),
+        Some(_) => Err(bad_value("UserName must be either a string or an object")),
+    }
+}
+
 impl Member {
     pub(super) fn hello(&mut self, now: Instant, conn: ConnId, request: &Request) -> Answer {
         let command = &request.command;
+        check_client(command)?;
+        check_user(command)?;
+        if self.program.streams() {
+            for (name, kind) in [
+                ("topologyVersion", Kind::Object),
+                ("maxAwaitTimeMS", Kind::Whole),
+            ] {
+                check_field("hello", name, kind, command, self.program.version.release)?;
+            }
+        }
         if let Some(name) = app_name(request)
             && let Some(connection) = self.connection(conn)
         {
             connection.app_name = Some(name);
         }
         self.check_quiescing()?;
-        if command
-            .get_str("saslSupportedMechs")
-            .is_ok_and(|user| !user.contains('.'))
-        {
-            let text = "UserName must contain a '.' separated database.user pair";
-            return Err(bad_value(text));
-        }
         let service = self.check_first_hello(conn, truth(command.get("loadBalanced")))?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
@@ -159,14 +215,16 @@ impl Member {
             "maxMessageSizeBytes": number(limits.max_message_bytes),
             "maxWriteBatchSize": number(limits.max_write_batch),
             "localTime": DateTime::from_millis(wall),
+        });
+        if let Some(minutes) = limits.session_timeout_minutes {
+            reply.insert("logicalSessionTimeoutMinutes", minutes);
+        }
+        reply.extend(doc! {
             "connectionId": self.connections.get(&conn).map_or(0, |c| c.number),
             "minWireVersion": self.program.version.min_wire,
             "maxWireVersion": self.program.version.max_wire,
             "readOnly": false,
         });
-        if let Some(minutes) = limits.session_timeout_minutes {
-            reply.insert("logicalSessionTimeoutMinutes", minutes);
-        }
         reply
     }
 

@@ -20,6 +20,7 @@ mod fault;
 mod field_names;
 mod find_and_modify;
 mod forward;
+mod gossip;
 mod hello;
 mod ids;
 mod insert;

@@ -209,9 +209,9 @@ impl Member {
                 cursor.check_owner(id, session_key(command), number)?;
             }
         }
-        if self.is_collection_gone(id) {
+        if let Some(fault) = self.collection_end(id) {
             self.cursors.remove(id);
-            return Err(fault(175, format!("collection dropped or renamed: {full}")));
+            return Err(fault);
         }
         let awaits = self.cursors.get(id).is_some_and(Cursor::awaits);
         if count_field(command, "maxTimeMS") > 0 && !awaits {
@@ -235,16 +235,16 @@ impl Member {
         self.next_batch(now, request)
     }
 
-    /// True if the collection of a cursor was dropped or renamed after the cursor was opened.
-    fn is_collection_gone(&self, id: i64) -> bool {
-        self.cursors.get(id).is_some_and(|cursor| {
-            let (database, collection) = cursor.namespace.split_once('.').unwrap_or_default();
-            let now = self
-                .replica
-                .store()
-                .serial_of(&Namespace::new(database, collection));
-            cursor.serial != 0 && cursor.transaction.is_none() && cursor.serial != now
-        })
+    /// Returns an error if the collection of a cursor was dropped or renamed after the cursor was
+    /// opened.
+    fn collection_end(&self, id: i64) -> Option<Fault> {
+        let cursor = self.cursors.get(id)?;
+        let store = self.replica.store();
+        let (database, collection) = cursor.namespace.split_once('.').unwrap_or_default();
+        let name = Namespace::new(database, collection);
+        let is_bound = cursor.serial != 0 && cursor.transaction.is_none();
+        (is_bound && cursor.serial != store.serial_of(&name))
+            .then(|| fault(175, store.end_of(&name, cursor.serial)))
     }
 
     pub(super) fn next_batch(&mut self, now: Instant, request: &Request) -> Answer {

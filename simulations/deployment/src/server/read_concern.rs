@@ -2,9 +2,9 @@
 
 use super::{
     Member,
-    commands::type_name,
+    commands::{is_command, type_name},
     connection::{Request, Waiting},
-    dispatch::{Answer, Outcome},
+    dispatch::{Answer, Outcome, is_read},
     document::integer_field,
     fault::{Fault, fault, not_writable_primary},
     read::pipeline_writes,
@@ -95,6 +95,23 @@ impl Member {
     /// Checks the read concern of a command that writes, which sees the newest data.
     pub(super) fn check_read_concern(&self, request: &Request) -> Result<(), Fault> {
         self.level(request).map(|_| ())
+    }
+
+    /// Returns an error if a command that neither reads nor writes data has a read concern of
+    /// another level than `local`.
+    pub(super) fn check_no_read_concern(&self, request: &Request) -> Result<(), Fault> {
+        let name = request.name.as_str();
+        if is_read(name) || self.is_write(request) || !is_command(name) {
+            return Ok(());
+        }
+        let Some(concern) = request.command.get("readConcern") else {
+            return Ok(());
+        };
+        let (_, concern) = self.parsed(concern)?;
+        match concern.get_str("level") {
+            Ok("local") | Err(_) => Ok(()),
+            Ok(word) => Err(not_supported(name, word)),
+        }
     }
 
     /// Returns the level of a read. Fails if the read concern is malformed, or if the command or
@@ -203,11 +220,7 @@ impl Member {
             Level::Snapshot(_) => matches!(name, "find" | "aggregate" | "distinct"),
         };
         if !is_supported {
-            let text = format!(
-                "Command {name} does not support {{ readConcern: {{ level: \"{word}\", \
-                 provenance: \"clientSupplied\" }} }} :: caused by :: read concern not supported"
-            );
-            return Err(fault(72, text));
+            return Err(not_supported(name, word));
         }
         match level {
             Level::Newest | Level::Majority => Ok(()),
@@ -341,6 +354,15 @@ impl Member {
         self.kept_view = Some(((term, index), store.clone()));
         Ok(Some(View { store, at }))
     }
+}
+
+/// Returns the error of a command that does not support the level of its read concern.
+fn not_supported(name: &str, level: &str) -> Fault {
+    let text = format!(
+        "Command {name} does not support {{ readConcern: {{ level: \"{level}\", provenance: \
+         \"clientSupplied\" }} }} :: caused by :: read concern not supported"
+    );
+    fault(72, text)
 }
 
 /// Returns a time of a read concern, if it has one.

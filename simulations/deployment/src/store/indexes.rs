@@ -13,6 +13,7 @@ use super::expression::truthy;
 use super::index::{Index, generated_name};
 use super::index_options::{check_expiry, normalized};
 use super::index_signature::check_existing;
+use super::number::as_double;
 use super::order::{display_document, identical_documents};
 use super::types::{CreateIndexesResult, Namespace};
 use super::{Answer, Store};
@@ -252,8 +253,16 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If no index has this name or key, or if the index is hidden.
+    /// If no index has this name or key, if the index is hidden, or if the direction of a natural
+    /// order is neither 1 nor -1.
     pub fn check_hint(&self, namespace: &Namespace, hint: &Bson) -> Answer<()> {
+        let natural = hint.as_document().and_then(|hint| hint.get("$natural"));
+        let is_direction =
+            |natural: &Bson| as_double(natural).is_some_and(|n| n.trunc().abs() == 1.0);
+        if natural.is_some_and(|natural| !is_direction(natural)) {
+            let text = "$natural hint cannot be set to a value other than -1 or 1.";
+            return Err(StoreError::bad_value(text));
+        }
         // The indexes of a view are those of its collection, which are not looked up here.
         let collection = self.collection(namespace);
         let Some(collection) = collection.filter(|c| c.view().is_none()) else {

@@ -73,7 +73,7 @@ impl Query {
     pub(crate) fn run(&self, store: &Store, environment: &mut Environment<'_>) -> Answer<Found> {
         Ok(match self {
             Self::Find(namespace, find) => {
-                let found = store.find(namespace, find, environment)?;
+                let found = store.execute_find(namespace, find, environment)?;
                 Found::Documents(found, store.end(namespace))
             }
             Self::Count(namespace, find) => {

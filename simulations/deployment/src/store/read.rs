@@ -7,6 +7,7 @@ use bson::{Bson, Document};
 
 use super::collection::Collection;
 use super::error::StoreError;
+use super::executor::{Execution, in_execution};
 use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
@@ -17,7 +18,7 @@ use super::sort::Sort;
 use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
-use super::{operands, output, path};
+use super::{operands, output, path, sources};
 
 impl Store {
     /// Runs a query. Without a sort pattern, the documents come in natural order.
@@ -32,6 +33,34 @@ impl Store {
         find: &Find,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
+        self.planned_find(namespace, find, environment)?
+    }
+
+    /// Runs the query of the command `find`, whose errors tell that they are of its execution.
+    pub(crate) fn execute_find(
+        &self,
+        namespace: &Namespace,
+        find: &Find,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Vec<Shared>> {
+        let found = self.planned_find(namespace, find, environment)?;
+        let collection = self.collection(namespace);
+        let is_view = collection.is_some_and(|found| found.view_on().is_some());
+        let command = match is_view {
+            true => Execution::Aggregate,
+            false => Execution::Find,
+        };
+        found.map_err(|error| in_execution(error, command, namespace, self.release))
+    }
+
+    /// Runs a query. The inner result is that of the execution; the outer one fails if the query
+    /// is malformed.
+    fn planned_find(
+        &self,
+        namespace: &Namespace,
+        find: &Find,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Answer<Vec<Shared>>> {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
         let matcher = Matcher::new(&find.filter, self.release)?;
         let sort = find
@@ -64,22 +93,25 @@ impl Store {
         };
         let hinted = collection.map(|collection| Hinted::new(collection, find));
         let hinted = hinted.transpose()?.unwrap_or_default();
-        let mut found = match collection {
-            None => Vec::new(),
-            Some(_) if is_view => {
-                check_options_of_view(find)?;
-                self.find_in_view(namespace, find, &matcher, &context)?
-            }
-            Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
-        };
-        if let Some(sort) = sort {
-            sort.arrange(&mut found, &context, |(_, document)| document)?;
+        if is_view {
+            check_options_of_view(find)?;
         }
-        let page = found.into_iter().skip(skip).take(limit);
-        let page = page.map(|(record, document)| hinted.shown(find, record, document));
-        let page = projected(page, projection.as_ref(), &matcher, &context)?;
-        context.budget.check()?;
-        Ok(page)
+        let execute = || -> Answer<Vec<Shared>> {
+            let mut found = match collection {
+                None => Vec::new(),
+                Some(_) if is_view => self.find_in_view(namespace, find, &matcher, &context)?,
+                Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
+            };
+            if let Some(sort) = &sort {
+                sort.arrange(&mut found, &context, |(_, document)| document)?;
+            }
+            let page = found.into_iter().skip(skip).take(limit);
+            let page = page.map(|(record, document)| hinted.shown(find, record, document));
+            let page = projected(page, projection.as_ref(), &matcher, &context)?;
+            context.budget.check()?;
+            Ok(page)
+        };
+        Ok(execute())
     }
 
     /// Returns the place of the newest document of a collection, after which a tailable cursor
@@ -112,8 +144,7 @@ impl Store {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
         let collection = self.collection(namespace);
         let Some(collection) = collection.filter(|found| found.serial == place.serial) else {
-            let text = format!("collection dropped. NS {namespace}");
-            return Err(StoreError::new(175, text));
+            return Err(StoreError::new(175, self.end_of(namespace, place.serial)));
         };
         let stored = collection.records.get(&place.record);
         // An update keeps the place of a document. After a rollback another one can be there.
@@ -199,6 +230,10 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Bson>> {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
+        if key.contains('\0') {
+            let text = "Key field cannot contain an embedded null byte";
+            return Err(StoreError::new(31032, text));
+        }
         path::check(key)?;
         let found = self.find(namespace, find, environment)?;
         let mut values = BTreeMap::new();
@@ -248,7 +283,15 @@ impl Store {
         match last {
             None => Ok(result),
             Some(last) => {
-                self.write_out(database, last, result, environment)?;
+                let written = self.write_out(database, last, result, environment);
+                written.map_err(|error| match of_output(error.code) {
+                    true => {
+                        let name = collection.unwrap_or("$cmd.aggregate");
+                        let namespace = Namespace::new(database, name);
+                        in_execution(error, Execution::Aggregate, &namespace, self.release)
+                    }
+                    false => error,
+                })?;
                 Ok(Vec::new())
             }
         }
@@ -268,6 +311,9 @@ impl Store {
         pipeline::parse(stages, 0, self.release)?;
         let namespace = Namespace::new(database, collection.unwrap_or_default());
         let context = self.context(&namespace, collation, environment)?;
+        if let Some(hint) = hint.filter(|_| collection.is_some()) {
+            self.check_hint(&namespace, hint)?;
+        }
         let run = Run {
             store: self,
             database,
@@ -277,7 +323,7 @@ impl Store {
         };
         let own = stages::makes_documents(stages);
         let result = match collection {
-            Some(name) if !own => run.hinted_collection(name, stages, hint)?,
+            Some(name) if !own => run.hinted_collection(name, stages, hint),
             None if !own => {
                 let text = match stages.first().and_then(|stage| stage.keys().next()) {
                     Some(name) => format!("'{name}'"),
@@ -287,10 +333,14 @@ impl Store {
                     format!("{{aggregate: 1}} is not valid for {text}; a collection is required.");
                 return Err(StoreError::new(73, text));
             }
-            name => run.stages(Vec::new(), name.unwrap_or_default(), stages)?,
+            name => {
+                sources::check(stages, self.release)?;
+                run.stages(Vec::new(), name.unwrap_or_default(), stages)
+            }
         };
-        context.budget.check()?;
-        Ok(result)
+        let checked = result.and_then(|result| context.budget.check().map(|()| result));
+        let shown = Namespace::new(database, collection.unwrap_or("$cmd.aggregate"));
+        checked.map_err(|error| in_execution(error, Execution::Aggregate, &shown, self.release))
     }
 
     /// Returns the statistics of `collStats`. All numbers are 0 if the collection does not exist.
@@ -316,6 +366,11 @@ impl Store {
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
+}
+
+/// True for the errors that a document causes when `$out` or `$merge` writes it.
+const fn of_output(code: i32) -> bool {
+    matches!(code, 66 | 121 | 11000 | 13113)
 }
 
 /// Returns an error if a query is sorted by `$natural` and has a hint for another order.

@@ -56,12 +56,8 @@ impl Run<'_> {
         if let Some(part) = needs_collection
             && !self.store.contains(&namespace)
         {
-            let executor = match release < Release([4, 4, 0]) {
-                true => "",
-                false => "PlanExecutor error during aggregation :: caused by :: ",
-            };
             let text = format!(
-                "{executor}Unable to retrieve {part} in $collStats stage :: caused by :: \
+                "Unable to retrieve {part} in $collStats stage :: caused by :: \
                  Collection [{namespace}] not found."
             );
             return Err(StoreError::new(26, text));
@@ -130,6 +126,14 @@ const PARTS: [Name<i32>; 4] = [
     name("count", 40480),
     name("queryExecStats", 31141).since(4, 4, 0),
 ];
+
+/// Returns an error if a pipeline begins with a malformed `$collStats`.
+pub(super) fn check(stages: &[Document], release: Release) -> Answer<()> {
+    match stages.first().and_then(|stage| stage.get("$collStats")) {
+        Some(operand) => statistics_parts(operand, release).map(drop),
+        None => Ok(()),
+    }
+}
 
 /// Returns the operand of `$collStats`, which is an object of objects. Before 5.0, what is in the
 /// inner objects is not checked.

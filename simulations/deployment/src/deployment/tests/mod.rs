@@ -1,6 +1,7 @@
 //! Tests of the deployment in virtual time.
 
 mod acknowledged_writes;
+mod administration;
 mod auth;
 mod balanced;
 mod catalog_options;
@@ -10,6 +11,7 @@ mod connection_rate_limit;
 mod delayed_members;
 mod diagnostics;
 mod elections;
+mod executions;
 mod expiry;
 mod fail_points;
 mod failed_commands;
@@ -19,6 +21,7 @@ mod forwarded_writes;
 mod freezes;
 mod initial_sync;
 mod jobs;
+mod malformed;
 mod membership;
 mod memory;
 mod mixed_releases;

@@ -247,3 +247,29 @@ fn malformed_read_preferences_are_refused() {
         assert_eq!(code(&mut world, conn, &command), expected, "{command}");
     }
 }
+
+#[test]
+fn commands_that_read_no_data_take_the_level_local_only() {
+    let (mut world, _, conn) = with_primary();
+    for name in ["ping", "buildInfo", "serverStatus", "killSessions"] {
+        for (level, is_refused) in [("majority", true), ("available", true), ("local", false)] {
+            let value = if name == "killSessions" {
+                Bson::Array(vec![])
+            } else {
+                1.into()
+            };
+            let command = doc! { name: value, "readConcern": { "level": level }, "$db": "admin" };
+            let reply = world.send_command(conn, &command).expect("a reply");
+            let expected = is_refused.then(|| {
+                format!(
+                    "Command {name} does not support {{ readConcern: {{ level: \"{level}\", \
+                     provenance: \"clientSupplied\" }} }} :: caused by :: read concern not \
+                     supported"
+                )
+            });
+            assert_eq!(reply.get_str("errmsg").ok(), expected.as_deref(), "{reply}");
+        }
+    }
+    let unknown = doc! { "nope": 1, "readConcern": { "level": "majority" }, "$db": "d" };
+    assert_eq!(code(&mut world, conn, &unknown), Some(59));
+}

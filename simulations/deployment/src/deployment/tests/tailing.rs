@@ -278,3 +278,31 @@ fn killed_sessions_lose_their_cursors() {
         assert_eq!(code, is_killed.then_some(11601), "{command}");
     }
 }
+
+#[test]
+fn the_end_of_a_cursor_names_the_collection_and_its_uuid() {
+    for (end, expected) in [
+        (doc! { "drop": "c" }, "collection dropped. UUID "),
+        (
+            doc! { "renameCollection": "d.c", "to": "d.z", "$db": "admin" },
+            "collection renamed from 'd.c' to 'd.z'. UUID ",
+        ),
+    ] {
+        let (mut world, conn) = standalone();
+        let documents = vec![doc! { "_id": 1 }, doc! { "_id": 2 }];
+        send(
+            &mut world,
+            conn,
+            doc! { "insert": "c", "documents": documents },
+        );
+        let found = send(&mut world, conn, doc! { "find": "c", "batchSize": 1 });
+        let (id, _) = batch(&found);
+        send(&mut world, conn, end);
+        let more = doc! { "getMore": id, "collection": "c" };
+        let reply = send(&mut world, conn, more);
+        let text = reply.get_str("errmsg").expect("a message");
+        let uuid = text.strip_prefix(expected).expect(text);
+        let lengths: Vec<usize> = uuid.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
+    }
+}

@@ -16,7 +16,17 @@ use crate::{
         reply::Reply,
     },
 };
-use bson::{Bson, Document, doc};
+use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use md5::{Digest as _, Md5};
+
+/// The fields of `updateUser`, of which it needs one.
+const CHANGES: [&str; 5] = [
+    "pwd",
+    "customData",
+    "roles",
+    "authenticationRestrictions",
+    "mechanisms",
+];
 
 impl Member {
     /// Executes a command on users. Returns `None` for any other command.
@@ -82,6 +92,13 @@ impl Member {
 
     fn update_user(&self, request: &Request) -> Result<Document, Fault> {
         let name = name(request)?;
+        if !CHANGES
+            .iter()
+            .any(|field| request.command.contains_key(field))
+        {
+            let text = "Must specify at least one field to update in updateUser";
+            return Err(bad_value(text));
+        }
         let mechanisms = mechanisms(request)?;
         let change = AccountChange {
             secret: secret(request, mechanisms.as_deref())?,
@@ -139,10 +156,27 @@ fn described(user: &User) -> Document {
     };
     doc! {
         "_id": format!("{}.{}", user.database, user.name),
+        "userId": user_id(user),
         "user": &user.name,
         "db": &user.database,
         "roles": role_documents(&user.roles),
         "mechanisms": mechanisms,
+    }
+}
+
+/// Returns the UUID of a user. It follows from the name, so that all members show the same one.
+fn user_id(user: &User) -> Binary {
+    let mut digest = Md5::new();
+    digest.update(user.database.as_bytes());
+    digest.update([0_u8]);
+    digest.update(user.name.as_bytes());
+    let mut bytes = digest.finalize().to_vec();
+    // The version and the variant of a random UUID.
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    Binary {
+        subtype: BinarySubtype::Uuid,
+        bytes,
     }
 }
 

@@ -93,8 +93,11 @@ impl Member {
         command: &Document,
         database: &str,
     ) -> Result<Document, Fault> {
-        let name = command.get_str("mechanism").unwrap_or_default();
-        let mechanism = self.enabled_mechanism(name)?;
+        let Some(name) = command.get("mechanism") else {
+            let text = "BSON field 'saslStart.mechanism' is missing but a required field";
+            return Err(fault(40414, text));
+        };
+        let mechanism = self.enabled_mechanism(name.as_str().unwrap_or_default())?;
         let fault = self.next_auth_fault();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.conversation = None;

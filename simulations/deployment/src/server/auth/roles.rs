@@ -335,14 +335,27 @@ fn privilege(request: &Request) -> Option<Privilege> {
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
         | "renameCollection" | "collMod" | "profile" => Privilege::Schema,
         "dropDatabase" => Privilege::Drop,
-        "createUser" | "updateUser" | "dropUser" | "dropAllUsersFromDatabase" | "usersInfo" => {
-            Privilege::Users
-        }
+        "createUser"
+        | "updateUser"
+        | "dropUser"
+        | "dropAllUsersFromDatabase"
+        | "usersInfo"
+        | "createRole"
+        | "updateRole"
+        | "dropRole"
+        | "dropAllRolesFromDatabase"
+        | "rolesInfo"
+        | "grantRolesToUser"
+        | "revokeRolesFromUser"
+        | "grantRolesToRole"
+        | "revokeRolesFromRole"
+        | "grantPrivilegesToRole"
+        | "revokePrivilegesFromRole" => Privilege::Users,
         "currentOp" | "killOp" | "top" | "listShards" | "getShardMap" | "enableSharding"
         | "shardCollection" | "serverStatus" | "hostInfo" | "replSetGetStatus"
         | "replSetGetConfig" | "replSetReconfig" | "replSetStepDown" | "replSetFreeze"
         | "getParameter" | "setParameter" | "getLog" | "getCmdLineOpts" | "configureFailPoint"
-        | "connPoolStats" | "fsync" => Privilege::Cluster,
+        | "connPoolStats" | "fsync" | "replSetInitiate" => Privilege::Cluster,
         _ => return None,
     };
     Some(privilege)

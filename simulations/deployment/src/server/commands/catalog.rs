@@ -45,7 +45,7 @@ const INDEX_CHANGE: &[Field] = &[
 pub(super) const ROWS: &[Row] = &[
     row(
         &["create"],
-        Kind::Text,
+        Kind::Collection,
         &[
             field("capped", Kind::Flag),
             field("autoIndexId", Kind::Flag),
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["createIndexes"],
-        Kind::Text,
+        Kind::Collection,
         &[
             field("indexes", Kind::ArrayOf(&Kind::Object)).required(),
             field("v", Kind::Whole).since(5, 0),
@@ -84,11 +84,11 @@ pub(super) const ROWS: &[Row] = &[
         ],
     )
     .api(),
-    row(&["drop"], Kind::Text, &[UUID]).api(),
+    row(&["drop"], Kind::Collection, &[UUID]).api(),
     row(&["dropDatabase"], Kind::Whole, &[]).api(),
     row(
         &["dropIndexes", "deleteIndexes"],
-        Kind::Text,
+        Kind::Collection,
         &[
             field("index", Kind::TextOrArrayOrObject).required(),
             field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["listIndexes"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("cursor", Kind::Nested(CURSOR)),
             field("includeBuildUUIDs", Kind::Flag).since(4, 4),
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[Row] = &[
     .admin(),
     row(
         &["collMod"],
-        Kind::Text,
+        Kind::Collection,
         &[
             field("index", Kind::Nested(INDEX_CHANGE)),
             field("validator", Kind::Object),
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["collStats", "collstats"],
-        Kind::Text,
+        Kind::Collection,
         &[field("scale", Kind::Whole).at_least(1)],
     )
     .lax(),
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Row] = &[
     .lax(),
     row(
         &["validate"],
-        Kind::Text,
+        Kind::Collection,
         &[
             field("full", Kind::Flag),
             field("repair", Kind::Flag).since(4, 4),

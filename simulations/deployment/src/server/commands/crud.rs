@@ -26,23 +26,43 @@ const DELETE: &[Field] = &[
     field("sampleId", Kind::Binary).since(7, 0),
 ];
 
-/// The fields of all kinds of operations of a `bulkWrite`.
-const OPERATION: &[Field] = &[
-    field("insert", Kind::Int),
-    field("update", Kind::Int),
-    field("delete", Kind::Int),
-    field("document", Kind::Object),
-    field("filter", Kind::Object),
-    field("updateMods", Kind::Any),
-    field("multi", Kind::Bool),
-    field("upsert", Kind::Bool),
-    field("upsertSupplied", Kind::Flag),
-    field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
-    field("sort", Kind::Object),
-    field("hint", Kind::TextOrObject),
-    field("constants", Kind::Object),
-    field("collation", Kind::Object),
-    field("sampleId", Kind::Binary),
+/// The operations of a `bulkWrite`, by the field that names them.
+const OPERATIONS: &[(&str, &[Field])] = &[
+    (
+        "insert",
+        &[
+            field("insert", Kind::Int),
+            field("document", Kind::Object).required(),
+        ],
+    ),
+    (
+        "update",
+        &[
+            field("update", Kind::Int),
+            field("filter", Kind::Object).required(),
+            field("updateMods", Kind::Any).required(),
+            field("multi", Kind::Bool),
+            field("upsert", Kind::Bool),
+            field("upsertSupplied", Kind::Flag),
+            field("arrayFilters", Kind::ArrayOf(&Kind::Object)),
+            field("sort", Kind::Object),
+            field("hint", Kind::TextOrObject),
+            field("constants", Kind::Object),
+            field("collation", Kind::Object),
+            field("sampleId", Kind::Binary),
+        ],
+    ),
+    (
+        "delete",
+        &[
+            field("delete", Kind::Int),
+            field("filter", Kind::Object).required(),
+            field("multi", Kind::Bool),
+            field("hint", Kind::TextOrObject),
+            field("collation", Kind::Object),
+            field("sampleId", Kind::Binary),
+        ],
+    ),
 ];
 
 /// The fields of a collection of a `bulkWrite`.
@@ -72,7 +92,7 @@ macro_rules! write_fields {
 pub(super) const ROWS: &[Row] = &[
     row(
         &["find"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("filter", Kind::Object),
             field("projection", Kind::Object),
@@ -128,13 +148,13 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["killCursors"],
-        Kind::Text,
+        Kind::Collection,
         &[field("cursors", Kind::ArrayOf(&Kind::Long)).required()],
     )
     .api(),
     row(
         &["insert"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("documents", Kind::ArrayOf(&Kind::Object)).required(),
             field("ordered", Kind::Bool)
@@ -143,7 +163,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["update"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("updates", Kind::ArrayOf(&Kind::Nested(UPDATE))).required(),
             field("ordered", Kind::Bool),
@@ -154,7 +174,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["delete"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("deletes", Kind::ArrayOf(&Kind::Nested(DELETE))).required(),
             field("ordered", Kind::Bool),
@@ -165,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["findAndModify", "findandmodify"],
-        Kind::Text,
+        Kind::Collection,
         write_fields![
             field("query", Kind::Object),
             field("fields", Kind::Object),
@@ -189,7 +209,7 @@ pub(super) const ROWS: &[Row] = &[
         &["bulkWrite"],
         Kind::Whole,
         &[
-            field("ops", Kind::ArrayOf(&Kind::Nested(OPERATION))).required(),
+            field("ops", Kind::ArrayOf(&Kind::Tagged(OPERATIONS))).required(),
             field("nsInfo", Kind::ArrayOf(&Kind::Nested(NAMESPACE))).required(),
             field("cursor", Kind::Nested(CURSOR)),
             field("bypassDocumentValidation", Kind::Flag),
@@ -206,7 +226,7 @@ pub(super) const ROWS: &[Row] = &[
     .since(8, 0),
     row(
         &["aggregate"],
-        Kind::TextOrNumber,
+        Kind::CollectionOrOne,
         &[
             field("pipeline", Kind::Pipeline).required(),
             field("explain", Kind::Bool),
@@ -234,7 +254,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["count"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("query", Kind::Object),
             field("limit", Kind::Whole),
@@ -252,7 +272,7 @@ pub(super) const ROWS: &[Row] = &[
     .api(),
     row(
         &["distinct"],
-        Kind::TextOrUuid,
+        Kind::CollectionOrUuid,
         &[
             field("key", Kind::Text).required(),
             field("query", Kind::Object),

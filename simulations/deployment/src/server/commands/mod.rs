@@ -5,9 +5,11 @@
 //! that the deployment claims.
 
 mod catalog;
+mod collection;
 mod crud;
 mod general;
 mod older;
+mod refused;
 mod stream;
 mod types;
 
@@ -17,6 +19,7 @@ use super::{
     fault::{Fault, bad_value, fault},
 };
 use bson::{Bson, Document};
+pub(super) use refused::refusal;
 pub(super) use stream::check_change_stream;
 pub(super) use types::{Field, Kind, type_name};
 use types::{field, has_required};
@@ -24,8 +27,12 @@ use types::{field, has_required};
 /// A release in which a field appeared or was removed: the major and the minor number.
 type Release = (u16, u16);
 
+/// The first release that knows the fields of the Stable API.
+const API_SINCE: Release = (5, 0);
+
 /// The fields that are not part of Stable API version 1, of commands that are.
-const FIELDS_NOT_IN_API: [(&str, &[&str]); 3] = [
+const FIELDS_NOT_IN_API: [(&str, &[&str]); 4] = [
+    ("aggregate", &["explain"]),
     (
         "find",
         &[
@@ -135,9 +142,15 @@ impl Row {
                 None => !self.strict,
             }
         };
-        value.is_none_or(|value| field(self.names[0], self.value).accepts(value, release))
+        value.is_none_or(|value| self.accepts_value(value, release))
             && elements.all(is_valid)
             && has_required(self.fields, command, release)
+    }
+
+    /// True if the value of the first element is one that the command takes.
+    fn accepts_value(&self, value: &Bson, release: Release) -> bool {
+        let is_typed = field(self.names[0], self.value).accepts(value, release);
+        is_typed && collection::accepts(self.value, value)
     }
 
     /// Returns an error if a command does not have the form of this row.
@@ -145,6 +158,7 @@ impl Row {
         let prefix = self.prefix.unwrap_or(self.names[0]);
         let mut elements = request.command.iter();
         if let Some((_, value)) = elements.next() {
+            collection::check(request, self.value, value, release)?;
             let path = format!("{prefix}.{}", request.name);
             field(self.names[0], self.value).check(&path, value, release)?;
         }
@@ -179,7 +193,7 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// The commands that servers have although no row describes their fields.
-pub(crate) const OTHERS: [&str; 16] = [
+pub(crate) const OTHERS: [&str; 17] = [
     "isMaster",
     "ismaster",
     "connectionStatus",
@@ -193,6 +207,7 @@ pub(crate) const OTHERS: [&str; 16] = [
     "connPoolStats",
     "getFreeMonitoringStatus",
     "getnonce",
+    "replSetInitiate",
     "createSearchIndexes",
     "updateSearchIndex",
     "dropSearchIndex",
@@ -207,7 +222,8 @@ pub(crate) const OTHERS: [&str; 16] = [
 /// ```
 #[must_use]
 pub fn is_command(name: &str) -> bool {
-    OTHERS.contains(&name) || rows().any(|row| row.names.contains(&name))
+    let has_row = || rows().any(|row| row.names.contains(&name));
+    OTHERS.contains(&name) || has_row() || refused::contains(name)
 }
 
 /// Returns an error if a command, at `release`, does not have the form that its row describes.
@@ -218,7 +234,7 @@ pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
     let release = (major, minor);
     let name = request.name.as_str();
     let Some(row) = rows().find(|row| row.names.contains(&name)) else {
-        return check_api(request, None);
+        return check_api(request, None, release);
     };
     if release < row.since {
         return Err(fault(59, format!("no such command: '{name}'")));
@@ -227,13 +243,29 @@ pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
         let text = format!("{name} may only be run against the admin database.");
         return Err(fault(13, text));
     }
-    check_api(request, Some(row))?;
+    check_api(request, Some(row), release)?;
     let is_accepted = row.accepts(&request.command, release);
     debug_assert_eq!(is_accepted, row.check(request, release).is_ok());
     if !is_accepted {
         row.check(request, release)?;
     }
+    collection::check_name(request)?;
     check_limit(&request.command, release)
+}
+
+/// Returns an error if a field of a command without a row has a wrong type. The path of the field
+/// in the error begins with `prefix`.
+pub(super) fn check_field(
+    prefix: &str,
+    name: &'static str,
+    kind: Kind,
+    command: &Document,
+    [major, minor, _]: [u16; 3],
+) -> Result<(), Fault> {
+    match command.get(name) {
+        Some(value) => field(name, kind).check(&format!("{prefix}.{name}"), value, (major, minor)),
+        None => Ok(()),
+    }
 }
 
 /// Returns an error if the time limit of a command is no number, or out of range.
@@ -304,9 +336,12 @@ fn check_missing(
     }
 }
 
-/// Checks the fields of the Stable API.
-fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
+/// Checks the fields of the Stable API, which releases before 5.0 do not know.
+fn check_api(request: &Request, row: Option<&Row>, release: Release) -> Result<(), Fault> {
     let command = &request.command;
+    if release < API_SINCE {
+        return Ok(());
+    }
     let Some(version) = command.get("apiVersion") else {
         let mut options = ["apiStrict", "apiDeprecationErrors"].into_iter();
         return match options.any(|option| command.contains_key(option)) {
@@ -337,13 +372,13 @@ fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
         return Err(fault(323, text));
     }
     match command.get_bool("apiStrict") {
-        Ok(true) => check_fields(request).and_then(|()| check_stages(request)),
+        Ok(true) => check_fields(request, row).and_then(|()| check_stages(request)),
         _ => Ok(()),
     }
 }
 
 /// Returns an error if a command has a field that is not part of Stable API version 1.
-fn check_fields(request: &Request) -> Result<(), Fault> {
+fn check_fields(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
     let known = FIELDS_NOT_IN_API.iter();
     let fields = known.filter(|(command, _)| *command == request.name);
     let mut fields = fields.flat_map(|(_, fields)| fields.iter());
@@ -356,10 +391,8 @@ fn check_fields(request: &Request) -> Result<(), Fault> {
     match fields.find(|field| is_given(field)) {
         None => Ok(()),
         Some(field) => {
-            let text = format!(
-                "BSON field '{}.{field}' is not allowed with apiStrict:true.",
-                request.name
-            );
+            let prefix = row.and_then(|row| row.prefix).unwrap_or(&request.name);
+            let text = format!("BSON field '{prefix}.{field}' is not allowed with apiStrict:true.");
             Err(fault(323, text))
         }
     }

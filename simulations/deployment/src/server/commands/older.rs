@@ -9,7 +9,8 @@ use super::{
 use crate::{
     server::{
         connection::Request,
-        fault::{Fault, fault},
+        document::integer,
+        fault::{Fault, bad_value, fault},
     },
     store::display,
 };
@@ -40,19 +41,30 @@ pub(super) fn unknown_field(
     }
 }
 
-/// Returns an error if a field of a `find` has a wrong type, at a server before 5.0. Such a server
-/// reads a `find` without a description. Null stands for a missing field, as in later releases.
+/// Returns an error if a field of a `find` has a wrong type, or if the size of a batch, a limit or
+/// a skip is negative, at a server before 5.0. Such a server reads these commands without a
+/// description. Null stands for a missing field, as in later releases.
 pub(super) fn check_type(
     request: &Request,
     field: &Field,
     value: &Bson,
     release: Release,
 ) -> Result<(), Fault> {
-    let is_checked = release < (5, 0) && request.name == "find" && !is_generic(field.name);
-    if !is_checked || is_missing(Some(value)) {
+    if release >= (5, 0) || is_missing(Some(value)) || is_generic(field.name) {
         return Ok(());
     }
     let name = field.name;
+    match request.name.as_str() {
+        "find" => {}
+        "getMore" if field.is_too_small(value) => {
+            let text = format!("Batch size for getMore must be positive, but received: {value}");
+            return Err(bad_value(text));
+        }
+        "aggregate" if name == "cursor" && has_negative_size(value) => {
+            return Err(bad_value("cursor.batchSize must not be negative"));
+        }
+        _ => return Ok(()),
+    }
     let (is_right, wanted) = match field.kind {
         Kind::Object => (matches!(value, Bson::Document(_)), "of BSON type object"),
         Kind::Bool => (matches!(value, Bson::Boolean(_)), "of BSON type bool"),
@@ -66,13 +78,25 @@ pub(super) fn check_type(
         ),
         _ => return Ok(()),
     };
-    match is_right {
-        true => Ok(()),
-        false => Err(unparsed(
-            request,
-            &format!("'{name}' field must be {wanted}."),
-        )),
+    if !is_right {
+        let reason = format!("'{name}' field must be {wanted}.");
+        return Err(unparsed(request, &reason));
     }
+    let shown = match name {
+        _ if !field.is_too_small(value) => return Ok(()),
+        "limit" => "Limit",
+        "skip" => "Skip",
+        _ => "BatchSize",
+    };
+    let text = format!("{shown} value must be non-negative, but received: {value}");
+    Err(bad_value(text))
+}
+
+/// True if the `cursor` of an aggregation has a batch size below 0.
+fn has_negative_size(cursor: &Bson) -> bool {
+    let options = cursor.as_document();
+    let size = options.and_then(|options| integer(options.get("batchSize")?));
+    size.is_some_and(|size| size < 0)
 }
 
 /// Returns the error of a command that a server cannot read.

@@ -1,5 +1,7 @@
 //! Tests of the table itself. `deployment/tests/commands.rs` tries each row on a server.
 
+mod forms;
+
 use super::{Field, Kind, check, rows};
 use crate::{
     server::{connection::Request, fail_point},
@@ -26,6 +28,9 @@ fn assert_fields(fields: &'static [Field]) {
         match field.kind {
             Kind::Nested(inner) => assert_fields(inner),
             Kind::ArrayOf(Kind::Nested(inner)) => assert_fields(inner),
+            Kind::ArrayOf(Kind::Tagged(variants)) => {
+                variants.iter().for_each(|(_, inner)| assert_fields(inner));
+            }
             _ => {}
         }
     }

@@ -24,7 +24,12 @@ pub(in crate::server) enum Kind {
     Array,
     Binary,
     Uuid,
-    TextOrUuid,
+    /// The name of a collection.
+    Collection,
+    /// The name of a collection, or its UUID.
+    CollectionOrUuid,
+    /// The name of a collection, or 1 for the whole database.
+    CollectionOrOne,
     TextOrObject,
     TextOrNumber,
     FlagOrObject,
@@ -33,6 +38,9 @@ pub(in crate::server) enum Kind {
     TextOrArrayOrObject,
     /// An object with these fields, and no others.
     Nested(&'static [Field]),
+    /// An object with the fields of the first of these names that it has. One without any of the
+    /// names is checked when the command is executed.
+    Tagged(&'static [(&'static str, &'static [Field])]),
     /// An array of values of this type.
     ArrayOf(&'static Self),
     /// An array of the stages of a pipeline, which has errors of its own.
@@ -85,7 +93,7 @@ impl Field {
     }
 
     /// True if a value is a number below the smallest one.
-    fn is_too_small(&self, value: &Bson) -> bool {
+    pub(super) fn is_too_small(&self, value: &Bson) -> bool {
         self.least.is_some_and(|least| match value {
             Bson::Int32(n) => i64::from(*n) < least,
             Bson::Int64(n) => *n < least,
@@ -147,6 +155,9 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
     }
     match (kind, value) {
         (Kind::Nested(fields), Bson::Document(document)) => accept(fields, document, release),
+        (Kind::Tagged(variants), Bson::Document(document)) => {
+            variant(variants, document).is_none_or(|fields| accept(fields, document, release))
+        }
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items.iter().all(|item| kind_accepts(*kind, item, release))
         }
@@ -160,6 +171,15 @@ fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
         }
         _ => true,
     }
+}
+
+/// Returns the fields of the first name that an object has.
+fn variant(
+    variants: &'static [(&'static str, &'static [Field])],
+    document: &Document,
+) -> Option<&'static [Field]> {
+    let named = |key: &String| variants.iter().find(|(name, _)| name == key);
+    document.keys().find_map(named).map(|(_, fields)| *fields)
 }
 
 /// True if an object has these fields and no others.
@@ -199,13 +219,17 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
         (Kind::Nested(fields), Bson::Document(document)) => {
             check_object(path, fields, document, release)
         }
+        (Kind::Tagged(variants), Bson::Document(document)) => match variant(variants, document) {
+            Some(fields) => check_object(path, fields, document, release),
+            None => Ok(()),
+        },
         (Kind::ArrayOf(kind), Bson::Array(items)) => {
             items
                 .iter()
                 .enumerate()
                 .try_for_each(|(at, item)| match kind {
                     // The server names the elements of a list of objects by the list alone.
-                    Kind::Nested(_) if matches!(item, Bson::Document(_)) => {
+                    Kind::Nested(_) | Kind::Tagged(_) if matches!(item, Bson::Document(_)) => {
                         check_kind(*kind, path, item, release)
                     }
                     _ if kind_accepts(*kind, item, release) => Ok(()),
@@ -278,6 +302,8 @@ fn check_object(
 /// empty list stands for all types.
 fn expected(kind: Kind) -> &'static [&'static str] {
     match kind {
+        // The names of collections have errors of their own.
+        Kind::Collection | Kind::CollectionOrUuid | Kind::CollectionOrOne => &[],
         Kind::Any | Kind::Pipeline => &[],
         Kind::Bool => &["bool"],
         Kind::Flag => &["bool", "long", "int", "decimal", "double"],
@@ -285,10 +311,9 @@ fn expected(kind: Kind) -> &'static [&'static str] {
         Kind::Int => &["int"],
         Kind::Long => &["long"],
         Kind::Text | Kind::OneOf(_) => &["string"],
-        Kind::Object | Kind::Nested(_) => &["object"],
+        Kind::Object | Kind::Nested(_) | Kind::Tagged(_) => &["object"],
         Kind::Array | Kind::ArrayOf(_) => &["array"],
         Kind::Binary | Kind::Uuid => &["binData"],
-        Kind::TextOrUuid => &["string", "binData"],
         Kind::TextOrObject => &["string", "object"],
         Kind::TextOrNumber => &["string", "int", "long", "double", "decimal"],
         Kind::FlagOrObject => &["bool", "long", "int", "decimal", "double", "object"],

@@ -104,15 +104,12 @@ impl Work<'_> {
     /// Returns the element that matched the query.
     fn matched<'a>(&self, items: &'a [Bson]) -> Answer<&'a Bson> {
         let position = self.position.ok_or_else(|| {
-            let text = "Executor error during find command :: caused by :: positional operator \
-                        '.$' couldn't find a matching element in the array";
+            let text = "positional operator '.$' couldn't find a matching element in the array";
             StoreError::new(51246, text)
         })?;
-        items.get(position).ok_or_else(|| {
-            let text = "Executor error during find command :: caused by :: positional operator \
-                        '.$' element mismatch";
-            StoreError::new(51247, text)
-        })
+        items
+            .get(position)
+            .ok_or_else(|| StoreError::new(51247, "positional operator '.$' element mismatch"))
     }
 
     /// Returns an array of the first element that `$elemMatch` finds.
