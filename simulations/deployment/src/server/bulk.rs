@@ -41,6 +41,14 @@ impl Operation {
         }
     }
 
+    const fn op(&self) -> Op {
+        match self {
+            Self::Insert(_) => Op::Insert,
+            Self::Update(_) => Op::Update,
+            Self::Delete(_) => Op::Delete,
+        }
+    }
+
     /// Returns the search of an update or a delete. An insert has none.
     fn query(&self, namespace: &Namespace) -> Query {
         let target = match self {
@@ -188,11 +196,7 @@ impl Sums<BulkStatement> for Bulk {
 
 impl Statement for BulkStatement {
     fn op(&self) -> Op {
-        match self.1 {
-            Operation::Insert(_) => Op::Insert,
-            Operation::Update(_) => Op::Update,
-            Operation::Delete(_) => Op::Delete,
-        }
+        self.1.op()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     operations::CREATE_SHARDED,
     reply::Reply,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES, StoreError, display, in_specification};
+use crate::store::{Namespace, SYSTEM_DATABASES, Store, StoreError, display, in_specification};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 

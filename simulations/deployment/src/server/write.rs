@@ -185,8 +185,8 @@ impl Member {
         if retryable.is_some() && part.statements.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        let release = self.release();
         if let Some(retryable) = &retryable {
-            let release = self.release();
             let mut all = 0..part.statements.len();
             all.try_for_each(|index| retryable.check_update(index, release))?;
         }

@@ -143,7 +143,8 @@ mod tests {
             for slow in [&slowly, &nothing] {
                 let report = slowed(way, slow.clone());
                 let (count, last) = lines(&report, "has no room for its client");
-                assert!(count > 5, "{way}, {slow}: {count}");
+                // A member that reads nothing stops each of the four connections once.
+                assert!(count >= 4, "{way}, {slow}: {count}");
                 assert!(last <= Instant::ZERO + END, "{way}, {slow}: {last}");
             }
         }

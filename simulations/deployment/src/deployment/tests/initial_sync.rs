@@ -122,6 +122,8 @@ fn a_member_in_its_initial_sync_neither_votes_nor_leads() {
 fn an_initial_sync_begins_anew_after_a_restart() {
     let (mut world, conn) = settled(true);
     assert_eq!(insert(&mut world, conn, doc! { "_id": 1 }), None);
+    // By then the primary knows that all members have the document.
+    world.run_for(Duration::from_secs(1));
     assert_eq!(world.deployment.resync(world.now, 2), Ok(()));
     world.run_for(Duration::from_secs(4));
     world.deployment.kill(world.now, 2);

@@ -163,7 +163,6 @@ fn objects(kind: Kind, release: Release) -> Vec<(Document, &'static [Field])> {
 
 /// One command in one release.
 struct Case {
-    row: &'static Row,
     name: &'static str,
     version: [u16; 3],
     base: Document,
@@ -172,7 +171,6 @@ struct Case {
 impl Case {
     fn new(row: &'static Row, name: &'static str, version: [u16; 3]) -> Self {
         let mut case = Self {
-            row,
             name,
             version,
             base: Document::new(),
@@ -206,6 +204,7 @@ impl Case {
             name: self.name.to_owned(),
             database: self.base.get_str("$db").unwrap_or_default().to_owned(),
             command: command.clone(),
+            progress: None,
         };
         let found = check(&request, self.version);
         let code = found.as_ref().map_or_else(|fault| fault.error.code, |_| OK);
