@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{GIVEN, unrecognized},
+    store::{GIVEN, Query, unrecognized},
 };
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use onionskin_core::{
@@ -68,19 +68,17 @@ impl Member {
         let Some((last, stages)) = pipeline.split_last() else {
             return Err(fault(9, "the pipeline is empty"));
         };
+        self.replica.store().check_output(&pipeline)?;
         let variables = command.get_document("let").ok();
-        let collection = command.get_str(&request.name).ok();
-        let (database, collation) = (request.database.as_str(), collation(command));
-        let found = self.with_store(now, variables, |store, environment| {
-            store.aggregate(
-                database,
-                collection,
-                stages,
-                collation.as_ref(),
-                command.get("hint"),
-                environment,
-            )
-        })?;
+        let database = request.database.as_str();
+        let query = Query::Aggregate(
+            database.to_owned(),
+            command.get_str(&request.name).ok().map(str::to_owned),
+            stages.to_vec(),
+            collation(command),
+            command.get("hint").cloned(),
+        );
+        let found = self.query(now, variables, query)?.documents();
         let found: Vec<Bson> = found.iter().map(|d| Document::clone(d).into()).collect();
         let mut write = doc! {
             "aggregate": 1,

@@ -28,6 +28,7 @@ mod job;
 mod life;
 mod membership;
 mod operations;
+mod outputs;
 mod overload;
 mod own_collections;
 mod parts;

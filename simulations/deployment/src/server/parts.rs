@@ -22,7 +22,7 @@ use crate::{
     replica::{Effect, Op},
     server::bulk::{Bulk, BulkStatement},
     store::{
-        DeleteStatement, Environment, Parts, Query, SEARCH_AGAIN, Store, StoreError,
+        DeleteStatement, Environment, Outputs, Parts, Query, SEARCH_AGAIN, Store, StoreError,
         UpdateStatement,
     },
 };
@@ -31,7 +31,7 @@ use onionskin_core::time::Instant;
 use std::sync::Arc;
 
 /// The steps that the change of a document may take after the search.
-const STEPS_OF_DOCUMENT: u64 = 500_000;
+pub(super) const STEPS_OF_DOCUMENT: u64 = 500_000;
 
 /// A write command of which a part was executed.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(super) enum Progress {
     Updates(Part<UpdateStatement, Tally>),
     Deletes(Part<DeleteStatement, Tally>),
     Bulk(Part<BulkStatement, Bulk>),
+    /// The documents of `$out` or `$merge`.
+    Outputs(Outputs),
 }
 
 /// The statements of a command, and the sums of those that were executed.

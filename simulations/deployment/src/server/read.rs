@@ -17,14 +17,16 @@ use crate::store::{
 };
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 /// The default size of a first batch, in documents.
 pub(super) const FIRST_BATCH: usize = 101;
 
 /// True if an aggregate writes its result to a collection.
 pub(super) fn pipeline_writes(request: &Request) -> bool {
-    Store::pipeline_writes(&documents(&request.command, "pipeline"))
+    let stages = request.command.get_array("pipeline").into_iter().flatten();
+    let last = stages.rev().find_map(Bson::as_document);
+    last.is_some_and(|last| Store::pipeline_writes(slice::from_ref(last)))
 }
 
 impl Member {
@@ -87,7 +89,10 @@ impl Member {
         Ok(self.first_batch(now, cursor, size, single)?.into())
     }
 
-    pub(super) fn aggregate(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn aggregate(&mut self, now: Instant, request: &mut Request) -> Answer {
+        if request.progress.is_some() {
+            return self.continue_outputs(now, request);
+        }
         let command = &request.command;
         let pipeline = match command.get("pipeline") {
             Some(Bson::Array(_)) => documents(command, "pipeline"),
@@ -107,12 +112,13 @@ impl Member {
         }
         let collection = command.get_str(&request.name).ok().map(str::to_owned);
         let database = request.database.as_str();
-        let name = collection.as_deref().unwrap_or("$cmd.aggregate");
-        let full = format!("{database}.{name}");
         let variables = command.get_document("let").ok();
         let (given, hint) = (collation(command), command.get("hint").cloned());
         let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
         let writes = Store::pipeline_writes(&pipeline);
+        if writes && self.can_wait_for_jobs() {
+            return self.begin_outputs(now, request, &pipeline);
+        }
         let documents = if writes {
             self.with_store(now, variables, |store, environment| {
                 set_bypasses(environment, command);
@@ -124,23 +130,7 @@ impl Member {
             let query = Query::Aggregate(database.to_owned(), collection, pipeline, given, hint);
             self.query(now, variables, query)?.documents()
         };
-        let place = full.split_once('.').unwrap_or_default();
-        let cursor = Cursor {
-            serial: self
-                .replica
-                .store()
-                .serial_of(&Namespace::new(place.0, place.1)),
-            namespace: full,
-            session: session_key(command),
-            transaction: None,
-            documents: documents.into(),
-            tail: None,
-            stream: None,
-            no_timeout: false,
-            ends_early: writes,
-            is_limited: is_limited(command),
-            bytes: 0,
-        };
+        let cursor = self.pipeline_cursor(request, documents, writes);
         let reply = self.first_batch(now, cursor, size, false)?;
         Ok(if writes {
             Outcome::Written(reply)
@@ -476,7 +466,7 @@ fn known_end(find: &Find) -> u64 {
 }
 
 /// True if a command has a time limit, which its cursor shares.
-fn is_limited(command: &Document) -> bool {
+pub(super) fn is_limited(command: &Document) -> bool {
     integer_field(command, "maxTimeMS").is_some_and(|limit| limit > 0)
 }
 

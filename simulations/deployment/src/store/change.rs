@@ -63,6 +63,13 @@ pub enum Change {
         /// The collection before the drop.
         before: Arc<Collection>,
     },
+    /// A new collection got all its documents and indexes at once.
+    FillCollection {
+        /// The collection's name.
+        namespace: Namespace,
+        /// The collection with its documents and indexes.
+        contents: Arc<Collection>,
+    },
     /// A database was dropped. The changes that drop its collections precede this change.
     DropDatabase {
         /// The database's name.
@@ -177,9 +184,13 @@ impl Change {
     pub fn bytes(&self) -> usize {
         let documents = match self {
             Self::CreateCollection { options, .. } => size::of(options),
-            Self::DropCollection { before, .. } => {
-                usize::try_from(before.size_bytes()).unwrap_or(usize::MAX)
+            Self::DropCollection {
+                before: documents, ..
             }
+            | Self::FillCollection {
+                contents: documents,
+                ..
+            } => usize::try_from(documents.size_bytes()).unwrap_or(usize::MAX),
             Self::DropDatabase { .. } | Self::RenameCollection { .. } => 0,
             Self::ModifyCollection { before, after, .. } => size::of(before) + size::of(after),
             Self::CreateIndex { specification, .. } | Self::DropIndex { specification, .. } => {
@@ -215,6 +226,7 @@ impl Change {
         match self {
             Self::CreateCollection { namespace, .. }
             | Self::DropCollection { namespace, .. }
+            | Self::FillCollection { namespace, .. }
             | Self::ModifyCollection { namespace, .. }
             | Self::ShardCollection { namespace, .. }
             | Self::CreateIndex { namespace, .. }
@@ -234,6 +246,9 @@ impl fmt::Display for Change {
         match self {
             Self::CreateCollection { namespace, .. } => write!(f, "the creation of {namespace}"),
             Self::DropCollection { namespace, .. } => write!(f, "the drop of {namespace}"),
+            Self::FillCollection { namespace, .. } => {
+                write!(f, "the documents of the new collection {namespace}")
+            }
             Self::DropDatabase { database } => write!(f, "the drop of {database}"),
             Self::RenameCollection { from, to, .. } => {
                 write!(f, "the renaming of {from} to {to}")

@@ -6,6 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::collection::Collection;
 use super::error::StoreError;
+use super::executor::{Execution, in_execution};
 use super::expression::{self, Scope};
 use super::index::Index;
 use super::names::SYSTEM_DATABASES;
@@ -20,6 +21,15 @@ use super::{Answer, Store, path, stages};
 
 /// The first release in which `$out` can write to another database.
 const OUT_TO_DATABASE: Release = Release([4, 4, 0]);
+
+/// The target of the stage `$out` or `$merge`.
+#[derive(Clone, Debug)]
+pub(super) struct Destination {
+    pub(super) target: Namespace,
+    /// The operand of the stage.
+    pub(super) options: Document,
+    pub(super) is_out: bool,
+}
 
 /// Returns an error if the stage `$out` or `$merge` is malformed.
 pub(super) fn check(stage: &Document, release: Release) -> Answer<()> {
@@ -118,6 +128,15 @@ fn check_on(on: Option<&Bson>) -> Answer<()> {
     }
 }
 
+/// Returns an error of the stage `$out` or `$merge` with the context of its pipeline, if a document
+/// caused the error when it was written.
+pub(super) fn in_output(error: StoreError, source: &Namespace, release: Release) -> StoreError {
+    match error.code {
+        66 | 121 | 11000 | 13113 => in_execution(error, Execution::Aggregate, source, release),
+        _ => error,
+    }
+}
+
 fn check_target(name: &str, target: &str) -> Answer<()> {
     if target.is_empty() {
         let text = format!("Invalid {name} target namespace: the collection has no name");
@@ -208,25 +227,18 @@ fn check_modes(options: &Document, release: Release) -> Answer<()> {
 }
 
 impl Store {
-    /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
-    /// on a document keeps the changes of the documents before it.
-    pub(super) fn write_out(
-        &mut self,
-        database: &str,
-        stage: &Document,
-        documents: Vec<Shared>,
-        environment: &mut Environment<'_>,
-    ) -> Answer<()> {
-        let out = stage.contains_key("$out");
+    /// Returns the target of the stage `$out` or `$merge`, or an error if it cannot be written.
+    pub(super) fn destination(&self, database: &str, stage: &Document) -> Answer<Destination> {
+        let is_out = stage.contains_key("$out");
         let operand = stage.values().next().cloned().unwrap_or(Bson::Null);
-        let operand = operand
+        let options = operand
             .as_document()
             .cloned()
             .unwrap_or_else(|| doc! { "into": operand });
-        let place = if out && operand.contains_key("coll") {
-            Bson::Document(operand.clone())
+        let place = if is_out && options.contains_key("coll") {
+            Bson::Document(options.clone())
         } else {
-            operand.get("into").cloned().unwrap_or(Bson::Null)
+            options.get("into").cloned().unwrap_or(Bson::Null)
         };
         let target = match &place {
             Bson::String(name) => Namespace::new(database, name),
@@ -241,13 +253,37 @@ impl Store {
                 ));
             }
         };
-        check_place(if out { "$out" } else { "$merge" }, &target)?;
+        check_place(if is_out { "$out" } else { "$merge" }, &target)?;
         self.refuse_time_series(&target, "$out and $merge")?;
-        if out {
-            if self.collection(&target).is_some_and(Collection::is_capped) {
-                let text = format!("namespace '{target}' is capped so it can't be used for $out");
-                return Err(StoreError::new(17152, text));
-            }
+        if !is_out {
+            self.check_writable(&target)?;
+            self.check_unique(&target, &merge_fields(&options))?;
+        } else if self.collection(&target).is_some_and(Collection::is_capped) {
+            let text = format!("namespace '{target}' is capped so it can't be used for $out");
+            return Err(StoreError::new(17152, text));
+        }
+        Ok(Destination {
+            target,
+            options,
+            is_out,
+        })
+    }
+
+    /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
+    /// on a document keeps the changes of the documents before it.
+    pub(super) fn write_out(
+        &mut self,
+        database: &str,
+        stage: &Document,
+        documents: Vec<Shared>,
+        environment: &mut Environment<'_>,
+    ) -> Answer<()> {
+        let Destination {
+            target,
+            options,
+            is_out,
+        } = self.destination(database, stage)?;
+        if is_out {
             // An error must leave the old contents in place.
             return self.atomically(|store| {
                 let gone = store
@@ -264,10 +300,8 @@ impl Store {
                 Ok(())
             });
         }
-        self.check_writable(&target)?;
-        self.check_unique(&target, &merge_fields(&operand))?;
         for document in documents {
-            self.merge_one(&target, &operand, &document, environment)?;
+            self.merge_one(&target, &options, &document, environment)?;
         }
         Ok(())
     }
@@ -290,7 +324,8 @@ impl Store {
         Err(StoreError::new(51183, text))
     }
 
-    fn merge_one(
+    /// Writes a document as `$merge` does.
+    pub(super) fn merge_one(
         &mut self,
         target: &Namespace,
         options: &Document,

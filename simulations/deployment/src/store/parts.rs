@@ -100,6 +100,18 @@ impl Parts {
             .set(self.meter.get().saturating_add(steps as u64));
     }
 
+    /// Counts the steps that each document of `$out` and `$merge` takes besides its change.
+    pub(super) fn count_document(&self) {
+        let steps = self.meter.get().saturating_add(STEPS_OF_CHANGE as u64);
+        self.meter.set(steps);
+    }
+
+    /// True if a part has ended whose budgets are no longer in use.
+    pub(super) fn is_over(&self) -> bool {
+        self.pause_after
+            .is_some_and(|most| self.meter.get() >= most)
+    }
+
     /// True if a statement has to pause before its next document.
     pub(super) fn must_pause(&self, context: &EvaluationContext) -> bool {
         let taken = self.meter.get().saturating_add(context.budget.taken());

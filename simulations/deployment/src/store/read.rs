@@ -284,14 +284,8 @@ impl Store {
             None => Ok(result),
             Some(last) => {
                 let written = self.write_out(database, last, result, environment);
-                written.map_err(|error| match of_output(error.code) {
-                    true => {
-                        let name = collection.unwrap_or("$cmd.aggregate");
-                        let namespace = Namespace::new(database, name);
-                        in_execution(error, Execution::Aggregate, &namespace, self.release)
-                    }
-                    false => error,
-                })?;
+                let source = Namespace::new(database, collection.unwrap_or("$cmd.aggregate"));
+                written.map_err(|error| output::in_output(error, &source, self.release))?;
                 Ok(Vec::new())
             }
         }
@@ -366,11 +360,6 @@ impl Store {
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
-}
-
-/// True for the errors that a document causes when `$out` or `$merge` writes it.
-const fn of_output(code: i32) -> bool {
-    matches!(code, 66 | 121 | 11000 | 13113)
 }
 
 /// Returns an error if a query is sorted by `$natural` and has a hint for another order.

@@ -89,6 +89,10 @@ impl Data {
             (Change::DropCollection { before, .. }, Some(collection)) => {
                 (before.serial != collection.serial).then_some("the collection is another one")
             }
+            (Change::FillCollection { contents, .. }, Some(collection)) => {
+                let is_new = contents.serial == collection.serial && collection.records.is_empty();
+                (!is_new).then_some("the collection is not a new one")
+            }
             (Change::RenameCollection { to, .. }, Some(_)) => {
                 self.collection(to).map(|_| "the new name is taken")
             }
@@ -150,6 +154,10 @@ impl Data {
             Change::DropCollection { namespace, .. } => {
                 self.displace(namespace);
             }
+            Change::FillCollection {
+                namespace,
+                contents,
+            } => self.exchange(namespace, contents.clone()),
             Change::DropDatabase { .. } | Change::ShardCollection { .. } => {}
             Change::RenameCollection { from, to, .. } => self.rename(from, to),
             Change::ModifyCollection {
@@ -190,6 +198,13 @@ impl Data {
                 self.displace(namespace);
             }
             Change::DropCollection { namespace, before } => self.place(namespace, before.clone()),
+            Change::FillCollection {
+                namespace,
+                contents,
+            } => {
+                let empty = Collection::new(contents.options.clone(), contents.serial);
+                self.exchange(namespace, Arc::new(empty));
+            }
             Change::DropDatabase { .. } | Change::ShardCollection { .. } => {}
             Change::RenameCollection { from, to, .. } => self.rename(to, from),
             Change::ModifyCollection {
@@ -264,7 +279,12 @@ impl Data {
         });
     }
 
-    fn place(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
+    fn exchange(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
+        self.displace(namespace);
+        self.place(namespace, collection);
+    }
+
+    pub(super) fn place(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
         self.bytes += collection.memory();
         let database = self
             .databases
@@ -274,7 +294,7 @@ impl Data {
     }
 
     /// Removes a collection. A database without collections is removed as well.
-    fn displace(&mut self, namespace: &Namespace) -> Option<Arc<Collection>> {
+    pub(super) fn displace(&mut self, namespace: &Namespace) -> Option<Arc<Collection>> {
         let database = self.databases.get_mut(&namespace.database)?;
         let collection = database.remove(&namespace.collection);
         if database.is_empty() {

@@ -28,6 +28,7 @@ mod mixed_releases;
 mod older_releases;
 mod operations;
 mod other_drivers;
+mod outputs;
 mod overload;
 mod own_collections;
 mod parts;

@@ -8,14 +8,19 @@ use std::time::Duration;
 const DOCUMENTS: i32 = 1500;
 
 /// A filter that is expensive for each document.
-fn expensive() -> Document {
+pub(super) fn expensive() -> Document {
     let sum = doc! { "$sum": { "$range": [0, 100] } };
     doc! { "$expr": { "$gte": [sum, "$n"] } }
 }
 
 /// Sends a command, and runs its jobs and parts until the reply. Another client sends a ping
 /// between any two of them. Returns the reply and the number of pings.
-fn run(world: &mut World, conn: ConnId, other: ConnId, command: &Document) -> (Document, u32) {
+pub(super) fn run(
+    world: &mut World,
+    conn: ConnId,
+    other: ConnId,
+    command: &Document,
+) -> (Document, u32) {
     begin(world, conn, command);
     let mut pings = 0;
     loop {
@@ -31,7 +36,7 @@ fn run(world: &mut World, conn: ConnId, other: ConnId, command: &Document) -> (D
     }
 }
 
-fn begin(world: &mut World, conn: ConnId, command: &Document) {
+pub(super) fn begin(world: &mut World, conn: ConnId, command: &Document) {
     let mut command = command.clone();
     if !command.contains_key("$db") {
         command.insert("$db", "d");
@@ -41,7 +46,7 @@ fn begin(world: &mut World, conn: ConnId, command: &Document) {
 }
 
 /// Runs the next job or part, or lets the other members go on.
-fn go_on(world: &mut World) {
+pub(super) fn go_on(world: &mut World) {
     if let Some(job) = world.deployment.poll_job(world.now) {
         world.deployment.handle_job_done(world.now, job.run());
     } else if world.deployment.has_parts() {
@@ -52,7 +57,7 @@ fn go_on(world: &mut World) {
     world.drain();
 }
 
-fn documents() -> Vec<Document> {
+pub(super) fn documents() -> Vec<Document> {
     let document =
         |n: i32| doc! { "_id": n, "n": n % 7, "a": [n, n + 1], "k": n, "s": "x".repeat(50) };
     (0..DOCUMENTS).map(document).collect()
@@ -75,8 +80,9 @@ fn writes() -> Vec<(Document, bool)> {
         "findAndModify": "c", "query": expensive(), "sort": { "a": -1 },
         "update": { "$set": { "top": true } }, "new": true, "fields": { "top": 1 },
     };
+    let set = doc! { "$set": { "w": 1 } };
     let operations = vec![
-        doc! { "update": 0, "filter": expensive(), "updateMods": { "$set": { "w": 1 } }, "multi": true },
+        doc! { "update": 0, "filter": expensive(), "updateMods": set, "multi": true },
         doc! { "insert": 0, "document": { "_id": "bulk", "n": 1 } },
         doc! { "delete": 0, "filter": { "$and": [expensive(), { "n": 3 }] }, "multi": true },
     ];
@@ -165,7 +171,8 @@ fn filled() -> (World, ConnId, ConnId) {
 #[test]
 fn a_document_that_changed_since_the_search_is_not_updated() {
     let (mut world, conn, other) = filled();
-    let filter = doc! { "$and": [expensive(), { "k": { "$gte": 1000 } }, { "taken": { "$exists": false } }] };
+    let free = doc! { "k": { "$gte": 1000 }, "taken": { "$exists": false } };
+    let filter = doc! { "$and": [expensive(), free] };
     let take = |by: &str| {
         let updates = vec![doc! { "q": filter.clone(), "u": { "$set": { "taken": by } } }];
         doc! { "update": "c", "updates": updates }

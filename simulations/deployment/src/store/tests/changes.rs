@@ -209,6 +209,10 @@ fn wrong_changes() -> Vec<Change> {
             namespace: namespace(),
             before: Arc::new(Collection::default()),
         },
+        Change::FillCollection {
+            namespace: namespace(),
+            contents: Arc::new(Collection::new(Arc::default(), 1)),
+        },
         Change::RenameCollection {
             from: missing(),
             to: Namespace::new("db", "free"),
@@ -244,6 +248,39 @@ fn a_change_that_does_not_fit_is_refused_and_changes_nothing() {
         assert!(store.apply(&change).is_err(), "{change:?}");
         assert_eq!(store, before, "{change:?}");
     }
+}
+
+#[test]
+fn an_out_in_parts_reaches_a_replica_and_can_be_reverted() {
+    let mut store = filled(vec![doc! { "_id": 1, "a": 1 }]);
+    let index = doc! { "key": { "a": 1 } };
+    store.create_indexes(&namespace(), &[index]).expect("built");
+    let mut replica = Store::new();
+    for change in store.take_changes() {
+        replica.apply(&change).expect("it fits");
+    }
+    let before = replica.clone();
+    for target in ["c", "new"] {
+        let documents = vec![Shared::new(doc! { "_id": 2, "a": 3 })];
+        let outputs = store.outputs(namespace(), &doc! { "$out": target }, documents);
+        let mut outputs = outputs.expect("a target");
+        with(|e| store.write_some(&mut outputs, e)).expect("written");
+        assert!(outputs.is_complete());
+    }
+    assert_eq!(
+        contents(&store, &Find::default()),
+        [doc! { "_id": 2, "a": 3 }]
+    );
+    assert_eq!(store.list_indexes(&namespace()).expect("a list").len(), 2);
+    let made = store.take_changes();
+    for change in &made {
+        replica.apply(change).expect("it fits");
+    }
+    assert_eq!(replica, store);
+    assert_eq!(replica.bytes(), store.bytes());
+    made.iter().rev().for_each(|change| replica.revert(change));
+    assert_eq!(replica, before);
+    assert_eq!(replica.bytes(), before.bytes());
 }
 
 proptest! {
