@@ -466,6 +466,14 @@ impl Replica {
         others + usize::from(self.log.last().index >= index)
     }
 
+    /// Returns the number of members of the set that hold data.
+    pub(crate) fn data_members(&self) -> usize {
+        let members = 0..self.config.members.len();
+        let with_data =
+            |member: &usize| self.config.has(*member) && self.config.holds_data(*member);
+        members.filter(with_data).count()
+    }
+
     fn send(&mut self, to: usize, kind: Kind) {
         let (term, config) = (self.term, Arc::clone(&self.config));
         self.sent.push_back((to, Message { term, config, kind }));

@@ -23,7 +23,6 @@ impl Member {
     fn catalog_change(&mut self, request: &Request) -> Result<Document, Fault> {
         let command = &request.command;
         match request.name.as_str() {
-            "createIndexes" => return self.create_indexes(request),
             "renameCollection" => return self.rename_collection(request),
             "dropDatabase" => return self.drop_database(request),
             _ => {}

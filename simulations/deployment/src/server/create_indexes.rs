@@ -4,19 +4,26 @@ use super::{
     Member,
     catalog::check_index_names,
     connection::Request,
-    dispatch::namespace,
+    dispatch::{Answer, Outcome, namespace},
     document::{integer, truth},
     fault::{Fault, bad_value, fault},
+    job::STEPS,
+    parts::Progress,
     write::documents,
 };
-use crate::store::without_unknown_options;
-use bson::{Bson, Document, doc};
+use crate::store::{Query, without_unknown_options};
+use bson::{Bson, doc};
 
 /// The largest number of members of a replica set.
 const MAX_MEMBERS: i64 = 50;
 
+/// The largest number of jobs that build the indexes of one command.
+const MAX_BUILDS: u32 = 2;
+
 impl Member {
-    pub(super) fn create_indexes(&mut self, request: &Request) -> Result<Document, Fault> {
+    /// Creates indexes. If there are many documents, the indexes are built by a job. They are built
+    /// again if the collection has changed meanwhile, and the last time without a job.
+    pub(super) fn create_indexes(&mut self, request: &mut Request) -> Answer {
         let name = namespace(request)?;
         let mut indexes = documents(&request.command, "indexes");
         if truth(request.command.get("ignoreUnknownIndexOptions")) {
@@ -26,7 +33,22 @@ impl Member {
         }
         check_index_names(&indexes)?;
         let quorum = self.commit_quorum(request)?;
-        let done = self.replica.store_mut().create_indexes(&name, &indexes)?;
+        let jobs = match request.progress.take().map(|progress| *progress) {
+            Some(Progress::Indexes(jobs)) => jobs,
+            _ => 0,
+        };
+        let built = self.jobs.take_indexes().transpose()?;
+        let store = self.replica.store();
+        let built = built.filter(|built| built.fit(store, &name));
+        let is_long = store.steps_of_build(&name, indexes.len()) > STEPS;
+        if built.is_none() && is_long && jobs < MAX_BUILDS && self.can_wait_for_jobs() {
+            request.progress = Some(Box::new(Progress::Indexes(jobs + 1)));
+            let copies = self.replica.data_members();
+            return self.search_apart(Query::Indexes(name, indexes, copies), None);
+        }
+        let built = built.unwrap_or_default();
+        let store = self.replica.store_mut();
+        let done = store.create_built(&name, &indexes, built)?;
         let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         let mut reply = doc! {
             "numIndexesBefore": number(done.before),
@@ -44,7 +66,7 @@ impl Member {
             };
             reply.insert("note", text);
         }
-        Ok(reply)
+        Ok(Outcome::Written(reply.into()))
     }
 
     /// Returns the members that must be ready before the indexes of a command are, as its reply

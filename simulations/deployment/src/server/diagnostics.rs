@@ -26,33 +26,40 @@ const EXPLAINED: [&str; 8] = [
 
 impl Member {
     /// Executes `validate`. The store has no files, so only its indexes can be wrong.
-    pub(super) fn validate(&self, request: &Request) -> Answer {
+    pub(super) fn validate(&mut self, now: Instant, request: &Request) -> Answer {
         let name = namespace(request)?;
         let store = self.replica.store();
         store.refuse_view(&name)?;
-        let Some(collection) = store.collection(&name) else {
+        if !store.contains(&name) {
             let text = format!("Collection '{name}' does not exist to validate.");
             return Err(fault(26, text));
-        };
+        }
         let asks = |name: &str| truth(request.command.get(name));
         if asks("background") && asks("full") {
             let text = "Running the validate command with both { background: true } and \
                         { full: true } is not supported.";
             return Err(fault(72, text));
         }
-        let problem = collection.check_indexes().err();
-        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let problem = match self.can_wait_for_jobs() {
+            true => self
+                .query(now, None, Query::Validate(name.clone()))?
+                .problem(),
+            false => store.problem_of(&name),
+        };
+        let store = self.replica.store();
+        let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        let count = number(store.statistics(&name).count);
         let (mut keys, mut details) = (Document::new(), Document::new());
         for index in store.list_indexes(&name)? {
             let index = index.get_str("name").unwrap_or_default().to_owned();
-            keys.insert(index.clone(), number(collection.documents().count()));
+            keys.insert(index.clone(), count);
             details.insert(index, doc! { "valid": problem.is_none() });
         }
         let none: Vec<Bson> = Vec::new();
         let reply = doc! {
             "ns": name.to_string(), "uuid": store.uuid(&name), "nInvalidDocuments": 0,
-            "nNonCompliantDocuments": 0, "nrecords": number(collection.documents().count()),
-            "nIndexes": number(keys.len()), "keysPerIndex": keys, "indexDetails": details,
+            "nNonCompliantDocuments": 0, "nrecords": count,
+            "nIndexes": number(keys.len() as u64), "keysPerIndex": keys, "indexDetails": details,
             "valid": problem.is_none(), "repaired": false, "warnings": none.clone(),
             "errors": problem.into_iter().collect::<Vec<_>>(),
             "extraIndexEntries": none.clone(), "missingIndexEntries": none.clone(),

@@ -310,16 +310,15 @@ impl Member {
                 self.run_for_primary(now, request)
             }
             "aggregate" => self.aggregate(now, request),
-            "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
-            | "deleteIndexes" | "renameCollection" | "collMod" | CREATE_SHARDED => {
-                self.change_catalog(request)
-            }
+            "createIndexes" => self.create_indexes(request),
+            "create" | "drop" | "dropDatabase" | "dropIndexes" | "deleteIndexes"
+            | "renameCollection" | "collMod" | CREATE_SHARDED => self.change_catalog(request),
             "listCollections" => self.list_collections(now, request),
             "listDatabases" => self.list_databases(request),
             "listIndexes" => self.list_indexes(now, request),
             "collStats" | "collstats" => self.collection_statistics(request),
             "dbStats" | "dbstats" => self.database_statistics(request),
-            "validate" => self.validate(request),
+            "validate" => self.validate(now, request),
             "explain" => self.explain(now, request),
             "top" => self.top(),
             "dataSize" => self.data_size(request),

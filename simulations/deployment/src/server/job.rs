@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{Environment, Found, Parts, Query, Store, StoreError},
+    store::{BuiltIndexes, Environment, Found, Parts, Query, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
@@ -136,6 +136,11 @@ impl Jobs {
     /// Returns the records that the job of a write statement has found.
     pub(super) fn take_records(&mut self) -> Option<Result<Vec<u64>, StoreError>> {
         Some(self.done.take()?.map(Found::records))
+    }
+
+    /// Returns the indexes that the job of a `createIndexes` has built.
+    pub(super) fn take_indexes(&mut self) -> Option<Result<BuiltIndexes, StoreError>> {
+        Some(self.done.take()?.map(Found::indexes))
     }
 }
 

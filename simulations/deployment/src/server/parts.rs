@@ -42,6 +42,8 @@ pub(super) enum Progress {
     Bulk(Part<BulkStatement, Bulk>),
     /// The documents of `$out` or `$merge`.
     Outputs(Outputs),
+    /// The number of jobs that have built the indexes of a `createIndexes`.
+    Indexes(u32),
 }
 
 /// The statements of a command, and the sums of those that were executed.

@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 
 use bson::Document;
 
+use super::built::BuiltIndex;
 use super::collection::Collection;
 use super::size;
 use super::types::{Namespace, Shared};
@@ -112,6 +113,8 @@ pub enum Change {
         specification: Arc<Document>,
         /// The serial number of the collection's creation.
         serial: u64,
+        /// Copies of the index, if it was built before the change.
+        built: BuiltIndex,
     },
     /// An index was dropped.
     DropIndex {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use super::built::{BuiltIndex, BuiltIndexes};
 use super::catalog::not_found;
 use super::change::Change;
 use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::truthy;
-use super::index::{Index, generated_name};
+use super::index::{Index, generated_name, out_of_space};
 use super::index_options::{check_expiry, normalized};
 use super::index_signature::check_existing;
 use super::number::as_double;
@@ -37,18 +38,25 @@ impl Store {
         namespace: &Namespace,
         indexes: &[Document],
     ) -> Answer<CreateIndexesResult> {
+        self.create_built(namespace, indexes, BuiltIndexes::default())
+    }
+
+    /// Does the same as [`create_indexes`](Self::create_indexes), with indexes that were built
+    /// before. They must [fit](BuiltIndexes::fit) the collection.
+    pub(crate) fn create_built(
+        &mut self,
+        namespace: &Namespace,
+        indexes: &[Document],
+        built: BuiltIndexes,
+    ) -> Answer<CreateIndexesResult> {
         self.refuse_time_series(namespace, "createIndexes")?;
+        let mut built = built.into_indexes();
         self.atomically(|store| {
             let created_collection = store.ensure(namespace)?;
             let before = store.count_indexes(namespace);
             for entry in indexes {
-                if let Some(specification) = store.new_index(namespace, entry)? {
-                    let serial = store.serial_of(namespace);
-                    store.commit(Change::CreateIndex {
-                        namespace: namespace.clone(),
-                        specification: Arc::new(specification),
-                        serial,
-                    })?;
+                if let Some(change) = store.new_index(namespace, entry, &mut built)? {
+                    store.commit(change)?;
                 }
             }
             Ok(CreateIndexesResult {
@@ -65,8 +73,14 @@ impl Store {
         u32::try_from(secondary + 1).unwrap_or(u32::MAX)
     }
 
-    /// Returns the specification of the index to build, or `None` if the index exists already.
-    fn new_index(&self, namespace: &Namespace, entry: &Document) -> Answer<Option<Document>> {
+    /// Returns the change that builds an index, or `None` if the index exists already. Takes the
+    /// next one of those that were built before.
+    fn new_index(
+        &self,
+        namespace: &Namespace,
+        entry: &Document,
+        built: &mut impl Iterator<Item = BuiltIndex>,
+    ) -> Answer<Option<Change>> {
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
@@ -104,12 +118,53 @@ impl Store {
             );
             return Err(StoreError::new(67, text));
         }
+        let (specification, built) = match built.next() {
+            Some(built) => self.checked(specification, built)?,
+            None => self.built(namespace, collection, specification)?,
+        };
+        Ok(Some(Change::CreateIndex {
+            namespace: namespace.clone(),
+            specification,
+            serial: collection.serial,
+            built,
+        }))
+    }
+
+    /// Builds an index.
+    fn built(
+        &self,
+        namespace: &Namespace,
+        collection: &Collection,
+        specification: Document,
+    ) -> Answer<(Arc<Document>, BuiltIndex)> {
         let mut tried = specification.clone();
         // Duplicate keys that exist already do not keep an index from being prepared.
-        tried.remove("prepareUnique");
-        let mut trial = Index::new(Arc::new(tried));
+        let is_prepared = tried.remove("prepareUnique").is_some();
+        let tried = Arc::new(tried);
+        let mut trial = Index::new(tried.clone());
         trial.build(namespace, &collection.records, self.room())?;
-        Ok(Some(specification))
+        Ok(match is_prepared {
+            true => (Arc::new(specification), BuiltIndex::default()),
+            false => (tried, BuiltIndex::new(trial, 1)),
+        })
+    }
+
+    /// Checks whether an index that was built before has the wanted specification and fits into the
+    /// memory.
+    fn checked(
+        &self,
+        specification: Document,
+        built: BuiltIndex,
+    ) -> Answer<(Arc<Document>, BuiltIndex)> {
+        match built.description() {
+            Some((own, bytes)) if identical_documents(&own, &specification) => {
+                match bytes <= self.room() {
+                    true => Ok((own, built)),
+                    false => Err(out_of_space()),
+                }
+            }
+            _ => Ok((Arc::new(specification), BuiltIndex::default())),
+        }
     }
 
     /// Changes the options `expireAfterSeconds`, `hidden`, `prepareUnique` and `unique` of an
@@ -179,6 +234,7 @@ impl Store {
                 namespace,
                 specification: Arc::new(after),
                 serial,
+                built: BuiltIndex::default(),
             })
         })?;
         Ok(reply)

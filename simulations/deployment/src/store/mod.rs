@@ -9,6 +9,7 @@
 mod angles;
 mod bucket;
 mod budget;
+mod built;
 mod catalog;
 mod change;
 mod claims;
@@ -75,6 +76,8 @@ use bson::Document;
 use budget::Budget;
 use collation::Collation;
 
+pub use built::BuiltIndex;
+pub(crate) use built::BuiltIndexes;
 pub(crate) use catalog::matching;
 pub use change::{Change, OperatorPath, Origin, UpdateStyle};
 pub(crate) use claims::Claims;

@@ -2,11 +2,13 @@
 
 use bson::{Bson, Document};
 
+use super::built::BuiltIndexes;
+use super::error::StoreError;
 use super::parts::Target;
 use super::types::{Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
 
-/// A query, which changes nothing.
+/// A query, which changes nothing. The build of indexes is one as well.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
     Find(Namespace, Find),
@@ -23,6 +25,10 @@ pub(crate) enum Query {
     ),
     /// The documents that a write statement concerns.
     Targets(Namespace, Target),
+    /// The new indexes of a `createIndexes`, and the number of copies.
+    Indexes(Namespace, Vec<Document>, usize),
+    /// The keys of the indexes of a collection.
+    Validate(Namespace),
 }
 
 /// The result of a query.
@@ -33,6 +39,9 @@ pub(crate) enum Found {
     Values(Vec<Bson>),
     Number(u64),
     Records(Vec<u64>),
+    Indexes(BuiltIndexes),
+    /// The reason why an index does not have the keys of the documents.
+    Problem(Option<String>),
 }
 
 impl Found {
@@ -43,28 +52,42 @@ impl Found {
     pub(crate) fn with_end(self) -> (Vec<Shared>, Option<Position>) {
         match self {
             Self::Documents(documents, end) => (documents, end),
-            Self::Values(_) | Self::Number(_) | Self::Records(_) => (Vec::new(), None),
+            _ => (Vec::new(), None),
         }
     }
 
     pub(crate) fn values(self) -> Vec<Bson> {
         match self {
             Self::Values(values) => values,
-            Self::Documents(..) | Self::Number(_) | Self::Records(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(number) => number,
-            Self::Documents(..) | Self::Values(_) | Self::Records(_) => 0,
+            _ => 0,
         }
     }
 
     pub(crate) fn records(self) -> Vec<u64> {
         match self {
             Self::Records(records) => records,
-            Self::Documents(..) | Self::Values(_) | Self::Number(_) => Vec::new(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn indexes(self) -> BuiltIndexes {
+        match self {
+            Self::Indexes(indexes) => indexes,
+            _ => BuiltIndexes::default(),
+        }
+    }
+
+    pub(crate) fn problem(self) -> Option<String> {
+        match self {
+            Self::Problem(problem) => problem,
+            _ => None,
         }
     }
 }
@@ -95,6 +118,19 @@ impl Query {
             }
             Self::Targets(namespace, target) => {
                 Found::Records(store.search(namespace, target, environment)?)
+            }
+            Self::Indexes(namespace, indexes, copies) => {
+                Found::Indexes(store.build_indexes(namespace, indexes, *copies)?)
+            }
+            Self::Validate(namespace) => {
+                let indexes = store
+                    .collection(namespace)
+                    .map_or(0, |c| c.indexes.len() + 1);
+                let steps = store.steps_of_build(namespace, indexes);
+                if environment.max_steps.is_some_and(|most| steps > most) {
+                    return Err(StoreError::new(50, "the check of the indexes takes long"));
+                }
+                Found::Problem(store.problem_of(namespace))
             }
         })
     }

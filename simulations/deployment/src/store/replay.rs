@@ -166,8 +166,12 @@ impl Data {
             Change::CreateIndex {
                 namespace,
                 specification,
+                built,
                 ..
-            } => self.add_index(namespace, usize::MAX, specification),
+            } => match built.take() {
+                Some(index) => self.change(namespace, |collection| collection.indexes.push(index)),
+                None => self.add_index(namespace, usize::MAX, specification),
+            },
             Change::DropIndex {
                 namespace,
                 position,

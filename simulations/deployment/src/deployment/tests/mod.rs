@@ -19,6 +19,7 @@ mod fidelity;
 mod forced_configurations;
 mod forwarded_writes;
 mod freezes;
+mod index_builds;
 mod initial_sync;
 mod jobs;
 mod malformed;

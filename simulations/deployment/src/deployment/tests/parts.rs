@@ -90,7 +90,7 @@ fn writes() -> Vec<(Document, bool)> {
         (doc! { "insert": "c", "documents": documents() }, true),
         (
             doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
-            false,
+            true,
         ),
         (doc! { "update": "c", "updates": [few.clone()] }, false),
         (

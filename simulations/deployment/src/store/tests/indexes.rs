@@ -39,6 +39,53 @@ fn an_index_that_exists_in_another_form_is_not_built_again() {
 }
 
 #[test]
+fn stores_with_equal_data_take_the_copies_of_an_index_that_was_built_before() {
+    let documents = (0..20).map(|n| doc! { "_id": n, "a": [n, -n], "b": n % 3 });
+    let mut store = filled(documents.collect());
+    let mut replicas = [Store::new(), Store::new()];
+    for change in store.take_changes() {
+        for replica in &mut replicas {
+            replica.apply(&change).expect("it fits");
+        }
+    }
+    let entries = [
+        doc! { "key": { "a": 1 } },
+        doc! { "key": { "b": -1 }, "prepareUnique": true },
+    ];
+    let built = store.build_indexes(&namespace(), &entries, 2);
+    let built = built.expect("no duplicate keys");
+    assert!(built.fit(&store, &namespace()));
+    let done = store.create_built(&namespace(), &entries, built);
+    assert_eq!(done.expect("created").after, 3);
+    for change in store.take_changes() {
+        let Change::CreateIndex { built, .. } = &change else {
+            panic!("an index: {change:?}");
+        };
+        assert!(built.description().is_some(), "a copy for the first one");
+        replicas[0].apply(&change).expect("it fits");
+        assert!(built.description().is_none(), "none for the second one");
+        replicas[1].apply(&change).expect("it fits");
+    }
+    for replica in &replicas {
+        assert_eq!(replica, &store);
+        assert_eq!(replica.bytes(), store.bytes());
+        assert_eq!(replica.problem_of(&namespace()), None);
+    }
+}
+
+#[test]
+fn indexes_that_were_built_before_a_change_do_not_fit() {
+    let mut store = filled(vec![doc! { "_id": 1, "a": 1 }]);
+    let entry = doc! { "key": { "a": 1 } };
+    let built = store.build_indexes(&namespace(), &[entry], 1);
+    let built = built.expect("an index");
+    assert!(built.fit(&store, &namespace()));
+    assert_eq!(insert(&mut store, doc! { "_id": 2, "a": 2 }), 0);
+    assert!(!built.fit(&store, &namespace()));
+    assert!(!built.fit(&store, &Namespace::new("db", "other")));
+}
+
+#[test]
 fn options_that_exclude_each_other_are_refused() {
     for (index, code) in [
         (doc! { "key": { "a": "hashed" } }, 0),

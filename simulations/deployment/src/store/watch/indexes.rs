@@ -27,6 +27,7 @@ pub(super) fn index_change(changes: &[Change], at: usize) -> Option<Parts> {
             namespace,
             specification,
             serial,
+            ..
         } => {
             if let Some(before) = at.checked_sub(1).and_then(|at| replaced_index(changes, at)) {
                 let description = doc! { "index": Document::clone(specification) };
