@@ -46,6 +46,9 @@ pub struct JobDone {
     key: JobKey,
     /// `None` if the query ended in a panic.
     result: Option<Result<Found, StoreError>>,
+    /// The size of the documents that no collection has, in bytes; `None` if the result is not
+    /// documents.
+    own_bytes: Option<usize>,
 }
 
 /// The time and the randomness of one command.
@@ -82,9 +85,11 @@ impl Job {
         let ready = variables.map_or(Ok(()), |given| {
             environment.set_variables(given, self.store.release())
         });
+        let result = ready.and_then(|()| self.query.run(&self.store, &mut environment));
         JobDone {
             key: self.key,
-            result: Some(ready.and_then(|()| self.query.run(&self.store, &mut environment))),
+            own_bytes: result.as_ref().ok().and_then(Found::own_bytes),
+            result: Some(result),
         }
     }
 }
@@ -96,6 +101,7 @@ impl JobKey {
         JobDone {
             key: self,
             result: None,
+            own_bytes: None,
         }
     }
 }
@@ -126,6 +132,8 @@ pub(super) struct Jobs {
     new: Option<LongQuery>,
     /// The result for a command that is executed again.
     done: Option<Result<Found, StoreError>>,
+    /// The size of the documents of `done` that no collection has, in bytes.
+    own_bytes: Option<usize>,
     /// The number of the last job.
     last: u64,
     /// The steps that the running command has taken.
@@ -142,6 +150,12 @@ impl Jobs {
     pub(super) fn take_indexes(&mut self) -> Option<Result<BuiltIndexes, StoreError>> {
         Some(self.done.take()?.map(Found::indexes))
     }
+
+    /// Returns the size of the documents of a job that no collection has, in bytes, if the running
+    /// command has waited for it.
+    pub(super) const fn take_own_bytes(&mut self) -> Option<usize> {
+        self.own_bytes.take()
+    }
 }
 
 impl Member {
@@ -153,6 +167,7 @@ impl Member {
         self.view = None;
         self.jobs.new = None;
         self.jobs.done = None;
+        self.jobs.own_bytes = None;
         self.running.take()
     }
 
@@ -297,10 +312,12 @@ impl Member {
             }
             Some(result) => {
                 self.jobs.done = Some(result);
+                self.jobs.own_bytes = done.own_bytes;
                 self.waited_deadline = deadline;
                 self.run(now, conn, request, effect);
                 self.waited_deadline = None;
                 self.jobs.done = None;
+                self.jobs.own_bytes = None;
             }
         }
         self.advance(now, conn);

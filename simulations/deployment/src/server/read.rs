@@ -372,7 +372,8 @@ impl Member {
         let at = self.view.as_ref().and_then(|view| view.at);
         let (reply, open) = write_batch("firstBatch", id, &mut cursor, size, at);
         if open {
-            cursor.bytes = cursor.own_bytes();
+            let measured = self.jobs.take_own_bytes();
+            cursor.bytes = measured.unwrap_or_else(|| cursor.own_bytes());
             self.cursors.check_room(&cursor)?;
             cursor.transaction = self.transactions.note_cursor();
             self.cursors.insert(now, id, cursor);

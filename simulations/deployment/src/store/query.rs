@@ -6,7 +6,7 @@ use super::built::BuiltIndexes;
 use super::error::StoreError;
 use super::parts::Target;
 use super::types::{Environment, Find, Namespace, Position, Shared};
-use super::{Answer, Store};
+use super::{Answer, Store, size};
 
 /// A query, which changes nothing. The build of indexes is one as well.
 #[derive(Clone, Debug)]
@@ -45,6 +45,17 @@ pub(crate) enum Found {
 }
 
 impl Found {
+    /// Returns the size of the documents that no collection has, in bytes. Returns `None` if the
+    /// result is not documents.
+    pub(crate) fn own_bytes(&self) -> Option<usize> {
+        let Self::Documents(documents, _) = self else {
+            return None;
+        };
+        let own = documents.iter();
+        let own = own.filter(|document| Shared::strong_count(document) == 1);
+        Some(own.map(|document| size::of(document)).sum())
+    }
+
     pub(crate) fn documents(self) -> Vec<Shared> {
         self.with_end().0
     }

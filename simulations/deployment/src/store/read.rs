@@ -18,7 +18,16 @@ use super::sort::Sort;
 use super::stages;
 use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
-use super::{operands, output, path, sources};
+use super::{operands, output, path, size, sources};
+
+/// The steps of the comparison of a value with the distinct values so far.
+const STEPS_OF_VALUE: u64 = 2;
+
+/// The steps of a projection, besides those for the size of its result.
+const STEPS_OF_PROJECTION: u64 = 4;
+
+/// The number of bytes of a projected document that count as one step.
+const BYTES_PER_STEP: usize = 64;
 
 impl Store {
     /// Runs a query. Without a sort pattern, the documents come in natural order.
@@ -240,6 +249,7 @@ impl Store {
         for document in &found {
             context.budget.step(1)?;
             for value in path::values(document, key) {
+                context.budget.step(STEPS_OF_VALUE)?;
                 values.entry(context.key(value)).or_insert(value);
             }
         }
@@ -396,6 +406,9 @@ pub(super) fn find_in(
         collation: hinted.collation(collection),
         ..context.clone()
     };
+    if find.hint.is_some() {
+        context.budget.step(found.len() as u64)?;
+    }
     if let Some(index) = hinted.index(collection) {
         found.retain(|(_, document)| !index.omits(document));
     }
@@ -419,8 +432,12 @@ fn projected(
         let mark = budget.charged();
         let result = projection.apply(&document, Some(matcher), context)?;
         budget.release_to(mark);
-        if projection.computes() {
-            budget.hold_document(&result)?;
+        match projection.computes() {
+            true => budget.hold_document(&result)?,
+            false => {
+                let bytes = (size::of(&result) / BYTES_PER_STEP) as u64;
+                budget.step(STEPS_OF_PROJECTION + bytes)?;
+            }
         }
         shown.push(Arc::new(result));
     }

@@ -262,3 +262,42 @@ fn the_variables_of_a_command_count_as_a_part_of_its_query() {
     let reply = finish(&mut world, conn, job);
     assert!(reply.get_document("cursor").is_ok(), "{reply}");
 }
+
+#[test]
+fn work_besides_the_filter_makes_a_query_a_job() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 4500);
+    let values: Vec<i32> = (0..30_000).collect();
+    let insert = doc! { "insert": "large", "documents": [{ "_id": 1, "a": values }] };
+    send(&mut world, conn, insert);
+    world.deployment.run_jobs();
+    let job = job_of(&mut world, conn, doc! { "distinct": "large", "key": "a" });
+    let reply = finish(&mut world, conn, job);
+    let found = reply.get_array("values").expect("values");
+    assert_eq!(found.len(), 30_000);
+    let shown = doc! { "find": "c", "projection": { "n": 1 }, "batchSize": 1 };
+    let job = job_of(&mut world, conn, shown);
+    let reply = finish(&mut world, conn, job);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let batch = cursor.get_array("firstBatch").expect("a batch");
+    assert_eq!(batch.len(), 1, "{reply}");
+    let short = doc! { "count": "c", "query": { "n": { "$gte": 0 } } };
+    let reply = send(&mut world, conn, short);
+    assert_eq!(reply.get_i32("n").ok(), Some(4500), "no job: {reply}");
+}
+
+#[test]
+fn the_documents_of_a_job_count_for_the_memory_of_cursors() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_cursor_bytes = 10_000;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    fill(&mut world, conn, 1000);
+    world.deployment.run_jobs();
+    let long = doc! { "find": "c", "filter": expensive(), "projection": { "n": 1 } };
+    for code in [None, Some(146)] {
+        let job = job_of(&mut world, conn, long.clone());
+        let reply = finish(&mut world, conn, job);
+        assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
+    }
+}
