@@ -36,6 +36,7 @@ impl Deployment {
     /// can run in other threads, and lets long writes pause until [`run_part`](Self::run_part). By
     /// default, each command runs as a whole, so that nothing else happens meanwhile.
     pub fn run_jobs(&mut self) {
+        self.runs_jobs = true;
         for member in &mut self.members {
             member.run_jobs();
         }
@@ -55,15 +56,18 @@ impl Deployment {
         None
     }
 
-    /// True if a write has paused.
+    /// True if a write has paused, or if members have yet to apply changes of others.
     #[must_use]
     pub fn has_parts(&self) -> bool {
-        !self.paused.is_empty()
+        self.is_behind || !self.paused.is_empty()
     }
 
-    /// Executes the next part of the write that has paused for the longest time. The caller gives
-    /// other requests their turn before.
+    /// Lets members apply further changes of others, and executes the next part of the write that
+    /// has paused for the longest time. The caller gives other requests their turn before.
     pub fn run_part(&mut self, now: Instant) {
+        if self.is_behind {
+            self.settle(now);
+        }
         let Some(connection) = self.paused.pop() else {
             return;
         };

@@ -86,6 +86,10 @@ pub struct Deployment {
     actions: VecDeque<Action>,
     long_queries: Requests,
     paused: Requests,
+    /// True if the caller runs jobs and parts.
+    runs_jobs: bool,
+    /// True if members have messages that wait for the next part.
+    is_behind: bool,
     frozen: Frozen,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
@@ -123,6 +127,8 @@ impl Deployment {
             actions: VecDeque::new(),
             long_queries: Requests::default(),
             paused: Requests::default(),
+            runs_jobs: false,
+            is_behind: false,
             frozen: Frozen::default(),
             turn: 0,
         };
@@ -247,7 +253,9 @@ impl Deployment {
     /// `None` if no timer is set.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        earliest(self.network.deadline(), self.deadline_of_members())
+        // Messages that wait for the next part have no deadline.
+        let network = self.network.deadline().filter(|_| !self.is_behind);
+        earliest(network, self.deadline_of_members())
     }
 
     /// Returns bytes to write to a connection. The caller must take them before the actions, so

@@ -5,18 +5,24 @@ use super::{
     network::{Content, Envelope},
     routing::{self, Traffic},
 };
-use crate::server::Output;
+use crate::{replica::MAX_SMALL_CHANGES, server::Output};
 use onionskin_core::time::Instant;
 
 impl Deployment {
-    /// Collects the outputs of all members, and carries their messages until none is due now.
+    /// Collects the outputs of all members, and carries their messages until none is due now. If
+    /// the caller runs parts, this ends when members have applied many changes.
     pub(super) fn settle(&mut self, now: Instant) {
         for index in 0..self.members.len() {
             self.collect(now, index);
         }
         self.carry_traffic(now);
+        let mut changes = 0;
+        self.is_behind = false;
         while let Some(envelope) = self.network.receive(now) {
             let Envelope { from, to, content } = envelope;
+            if let (true, Content::Replication(message)) = (self.runs_jobs, &content) {
+                changes += message.changes();
+            }
             if self.members[to].is_up() && !self.frozen.contains(to) {
                 let shard = self.members[from].shard();
                 match (content, shard) {
@@ -30,6 +36,10 @@ impl Deployment {
                 }
                 self.collect(now, to);
                 self.carry_traffic(now);
+            }
+            if changes >= MAX_SMALL_CHANGES {
+                self.is_behind = true;
+                break;
             }
         }
         for member in 0..self.members.len() {

@@ -77,6 +77,11 @@ impl Entry {
         }
     }
 
+    /// Returns the size of the entry in bytes, as [`Bound`] counts it.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the cluster time of the prepared transaction that this entry commits.
     pub(crate) fn committed_at(&self) -> Option<Timestamp> {
         match self.retry.as_ref()?.step {

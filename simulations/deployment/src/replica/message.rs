@@ -16,6 +16,18 @@ pub(crate) struct Message {
     pub(crate) kind: Kind,
 }
 
+impl Message {
+    /// Returns the number of changes that the receiver applies.
+    pub(crate) fn changes(&self) -> usize {
+        match &self.kind {
+            Kind::Append { entries, .. } | Kind::Copy { entries, .. } => {
+                entries.iter().map(|entry| entry.changes.len()).sum()
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {

@@ -18,6 +18,7 @@ pub(crate) use log::{
     Bound, Effect, Entry, Op, Position, Record, Records, Retry, SessionKey, Step,
 };
 pub(crate) use message::Message;
+pub(crate) use replication::MAX_SMALL_CHANGES;
 
 use crate::{
     deployment::MemberOptions,
@@ -139,6 +140,8 @@ pub(crate) struct Replica {
     sync: Option<InitialSync>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
+    /// True if messages have few changes, so that a member applies one in short time.
+    has_small_messages: bool,
     /// The latest cluster time that this member has learned from others. New entries are later.
     clock: Timestamp,
     pub(crate) sent: VecDeque<(usize, Message)>,
@@ -164,6 +167,7 @@ impl Replica {
             barred_until: Instant::ZERO,
             sync: None,
             is_producing: true,
+            has_small_messages: false,
             clock: log::NO_TIME,
             sent: VecDeque::new(),
             events: VecDeque::new(),
@@ -464,14 +468,6 @@ impl Replica {
             .filter(|&(i, p)| i != self.me && p.matched >= index && self.config.holds_data(i))
             .count();
         others + usize::from(self.log.last().index >= index)
-    }
-
-    /// Returns the number of members of the set that hold data.
-    pub(crate) fn data_members(&self) -> usize {
-        let members = 0..self.config.members.len();
-        let with_data =
-            |member: &usize| self.config.has(*member) && self.config.holds_data(*member);
-        members.filter(with_data).count()
     }
 
     fn send(&mut self, to: usize, kind: Kind) {

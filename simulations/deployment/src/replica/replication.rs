@@ -10,6 +10,12 @@ use std::sync::Arc;
 /// The largest number of entries in one message.
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 
+/// The largest number of changes in a small message. Its first entry can have more.
+pub(crate) const MAX_SMALL_CHANGES: usize = 250;
+
+/// The largest size of the entries of a small message, in bytes. Its first entry can be larger.
+const MAX_SMALL_BYTES: usize = 1024 * 1024;
+
 impl Replica {
     /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
     /// that were removed.
@@ -75,6 +81,7 @@ impl Replica {
     /// delayed member gets each entry when its delay is over, but at once if it has none.
     fn last_due(&self, now: Instant, to: usize, index: u64) -> u64 {
         let end = self.log.last().index.min(index + MAX_ENTRIES_PER_MESSAGE);
+        let end = self.end_of_message(index, end);
         let delay = self.config.members[to].delay;
         if delay.is_zero() || index == 0 {
             return end;
@@ -86,6 +93,37 @@ impl Replica {
             entry.is_none_or(|entry| entry.wall_millis.saturating_add(delay) <= now)
         };
         (index + 1..=end).take_while(is_due).last().unwrap_or(index)
+    }
+
+    /// Lets the messages to other members have few changes each.
+    pub(crate) const fn send_small_messages(&mut self) {
+        self.has_small_messages = true;
+    }
+
+    /// Returns the number of members of the set that hold data.
+    pub(crate) fn data_members(&self) -> usize {
+        let members = 0..self.config.members.len();
+        let with_data =
+            |member: &usize| self.config.has(*member) && self.config.holds_data(*member);
+        members.filter(with_data).count()
+    }
+
+    /// Returns the index of the last entry of a message with entries after the one at `index`, up
+    /// to `end`.
+    fn end_of_message(&self, index: u64, end: u64) -> u64 {
+        if !self.has_small_messages {
+            return end;
+        }
+        let (mut changes, mut bytes) = (0_usize, 0_usize);
+        let fits = |i: &u64| {
+            let Some(entry) = self.log.get(*i) else {
+                return true;
+            };
+            changes = changes.saturating_add(entry.changes.len());
+            bytes = bytes.saturating_add(entry.bytes());
+            *i == index + 1 || (changes <= MAX_SMALL_CHANGES && bytes <= MAX_SMALL_BYTES)
+        };
+        (index + 1..=end).take_while(fits).last().unwrap_or(index)
     }
 
     /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled

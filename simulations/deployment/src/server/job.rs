@@ -184,6 +184,7 @@ impl Member {
     /// Lets long queries become jobs.
     pub(crate) const fn run_jobs(&mut self) {
         self.jobs.are_run = true;
+        self.replica.send_small_messages();
     }
 
     /// Runs the query of a command, or makes it a long query. After an error, the command must end.

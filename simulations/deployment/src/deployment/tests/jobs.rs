@@ -281,7 +281,7 @@ fn work_besides_the_filter_makes_a_query_a_job() {
     let cursor = reply.get_document("cursor").expect("a cursor");
     let batch = cursor.get_array("firstBatch").expect("a batch");
     assert_eq!(batch.len(), 1, "{reply}");
-    let short = doc! { "count": "c", "query": { "n": { "$gte": 0 } } };
+    let short = doc! { "count": "c", "query": {} };
     let reply = send(&mut world, conn, short);
     assert_eq!(reply.get_i32("n").ok(), Some(4500), "no job: {reply}");
 }

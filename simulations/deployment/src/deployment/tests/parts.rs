@@ -1,8 +1,12 @@
 //! Tests of write commands that are executed in parts.
 
 use super::world::{World, of_release, send, set_of, standalone};
-use crate::{deployment::ConnId, store::Namespace};
+use crate::{
+    deployment::{ConnId, DeploymentOptions},
+    store::Namespace,
+};
 use bson::{Binary, Document, doc, spec::BinarySubtype};
+use onionskin_core::address::Address;
 use std::time::Duration;
 
 const DOCUMENTS: i32 = 1500;
@@ -263,4 +267,43 @@ fn a_write_ends_at_the_part_before_a_step_down() {
         assert!(steps < 100_000, "an end");
     };
     assert_eq!(reply.get_i32("code").ok(), Some(10107), "{reply}");
+}
+
+#[test]
+fn a_member_that_was_down_applies_what_it_has_missed_in_parts() {
+    let addresses = (0..3).map(|i| Address::tcp(&format!("m{i}"), 27017));
+    let options = DeploymentOptions::replica_set("rs0", addresses.collect());
+    let mut world = World::new(options, 1);
+    let (primary, _) = world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    world.deployment.run_jobs();
+    let (conn, other) = (world.connect(primary), world.connect(primary));
+    let down = (primary + 1) % 3;
+    world.deployment.kill(world.now, down);
+    let all = doc! { "q": {}, "u": { "$inc": { "n": 1 } }, "multi": true };
+    for command in [
+        doc! { "insert": "c", "documents": documents() },
+        doc! { "update": "c", "updates": [all] },
+    ] {
+        let (reply, _) = run(&mut world, conn, other, &command);
+        assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
+    }
+    world.deployment.restart(world.now, down);
+    world.drain();
+    let last = |world: &World, member| world.deployment.progress(member).map(|(_, last)| last);
+    let mut parts = 0;
+    for _ in 0..100_000 {
+        if last(&world, down) == last(&world, primary) {
+            break;
+        }
+        parts += u32::from(world.deployment.has_parts());
+        go_on(&mut world);
+    }
+    assert_eq!(last(&world, down), last(&world, primary));
+    assert!(parts >= 4, "{parts}");
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    world.deployment.check_members().expect("equal data");
 }
