@@ -3,6 +3,7 @@
 mod certificates;
 mod hostile;
 mod long_queries;
+mod long_writes;
 mod resets;
 mod scenarios;
 mod streams;
