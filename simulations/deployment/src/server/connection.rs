@@ -32,7 +32,7 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) database: String,
     pub(super) command: Document,
-    /// What is left of a write command that was executed in part.
+    /// The rest of a write command that was executed in part.
     pub(super) progress: Option<Box<Progress>>,
 }
 

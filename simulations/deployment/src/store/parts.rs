@@ -50,7 +50,7 @@ pub(crate) struct Target {
     pub(crate) is_single: bool,
 }
 
-/// What a write statement searches: its filter, its order, and whether it takes one document.
+/// The search of a write statement: its filter, its order, and whether it takes one document.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a>(
     pub(super) &'a Document,

@@ -17,6 +17,7 @@ pub mod check;
 mod client;
 pub mod command_fault;
 pub mod core_world;
+mod disaster_text;
 pub mod drawn;
 mod expect;
 mod freezes;

@@ -15,7 +15,7 @@ use super::{
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 /// An event at one instant that affects a whole member, client or network, or that repairs an
 /// earlier one.
@@ -398,79 +398,6 @@ pub(crate) struct Needs {
 
 const fn up_to(place: usize) -> usize {
     place.saturating_add(1)
-}
-
-impl fmt::Display for Disaster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kill(member) => write!(f, "member {member} is killed"),
-            Self::ShutDown(member) => write!(f, "member {member} shuts down"),
-            Self::Restart(member) => write!(f, "member {member} starts again"),
-            Self::Disconnect(member) => write!(f, "member {member} loses its connections"),
-            Self::StepDown => f.write_str("the primary steps down"),
-            Self::LimitConnections(most) => {
-                write!(f, "each server accepts {most} connections")
-            }
-            Self::Reconfigure { member, options } => {
-                write!(f, "member {member} becomes {options}")
-            }
-            Self::RemoveMember(member) => write!(f, "member {member} leaves the replica set"),
-            Self::AddMember(member) => write!(f, "member {member} joins the replica set"),
-            Self::ForceConfiguration { member, remove } => {
-                write!(f, "member {member} removes members {remove:?} by force")
-            }
-            Self::Resync(member) => write!(f, "member {member} loses its data"),
-            Self::Upgrade { member, version } => {
-                write!(f, "member {member} will start with release {version}")
-            }
-            Self::CutMembers { from, to } => {
-                write!(f, "messages from member {from} to member {to} are lost")
-            }
-            Self::Isolate(member) => write!(f, "member {member} hears no other member"),
-            Self::JoinMembers => f.write_str("the members hear each other again"),
-            Self::CutClient {
-                client,
-                member,
-                up,
-                down,
-            } => {
-                let lost = match (up, down) {
-                    (true, true) => format!("bytes between client {client} and member {member}"),
-                    (true, false) => format!("requests of client {client} to member {member}"),
-                    (false, _) => format!("replies of member {member} to client {client}"),
-                };
-                write!(f, "{lost} are lost")
-            }
-            Self::KillShard(shard) => write!(f, "shard {shard} is killed"),
-            Self::RestartShard(shard) => write!(f, "shard {shard} starts again"),
-            Self::StepDownShard(shard) => write!(f, "shard {shard} steps down"),
-            Self::CutShards { from, to } => {
-                write!(f, "messages from shard {from} to shard {to} are lost")
-            }
-            Self::JoinClients => f.write_str("the clients reach all members again"),
-            Self::FreezeMember { member, pause } => {
-                let pause = String::from(*pause);
-                write!(f, "member {member} is frozen for {pause}")
-            }
-            Self::Freeze { client, pause } => {
-                let pause = String::from(*pause);
-                write!(f, "client {client} is frozen for {pause}")
-            }
-            Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
-            Self::SilenceNames => f.write_str("the name server is silent"),
-            Self::FailNames(failures) => write!(f, "{failures}"),
-            Self::MendNames => f.write_str("no lookup fails any more"),
-            Self::ExpireLogins => f.write_str("all logins expire"),
-            Self::FailCommands(fault) => write!(f, "{fault}"),
-            Self::EndFailures => f.write_str("no command fails any more"),
-            Self::Overload(overload) => write!(f, "{overload}"),
-            Self::SlowMember(slow) => write!(f, "{slow}"),
-            Self::EndSlowness => f.write_str("no member is slow any more"),
-            Self::EndOverload => f.write_str("no member is overloaded any more"),
-            Self::CloseClient(client) => write!(f, "client {client} is closed"),
-            Self::Heal => f.write_str("all faults end"),
-        }
-    }
 }
 
 /// Returns the disasters with their times, the earliest first. The last one is [`Disaster::Heal`].

@@ -1,5 +1,5 @@
-//! Checks of the schedule of a scenario: events at times that it does not have, and events that need
-//! members, clients or shards which the world does not have.
+//! Checks of the schedule of a scenario: the times of events, and events that need members, clients
+//! or shards which the world does not have.
 
 use super::{
     options::GRACE,

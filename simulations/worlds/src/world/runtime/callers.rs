@@ -493,8 +493,7 @@ impl Caller {
             let mut state = self.runtime.shared.lock();
             state.fail(FailureKind::Correctness, message);
         }
-        found
-            .into_iter()
-            .find(|d| d.get_i64("_id").ok() == Some(step.id))
+        let is_last = |d: &Document| d.get_i64("_id").ok() == Some(step.id);
+        found.into_iter().find(is_last)
     }
 }
