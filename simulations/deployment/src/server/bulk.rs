@@ -28,8 +28,8 @@ pub(super) type BulkStatement = (Namespace, Operation);
 #[derive(Debug)]
 pub(super) enum Operation {
     Insert(Document),
-    Update(UpdateStatement),
-    Delete(DeleteStatement),
+    Update(Box<UpdateStatement>),
+    Delete(Box<DeleteStatement>),
 }
 
 impl Operation {
@@ -72,14 +72,14 @@ impl Operation {
                 (1, 0, None, outcome.errors)
             }
             Self::Update(statement) => {
-                let statements = std::slice::from_ref(statement);
+                let statements = std::slice::from_ref(&**statement);
                 statement.define_constants(environment, store.release())?;
                 let outcome = store.update(namespace, statements, true, environment)?;
                 let upserted = outcome.upserted.into_iter().next().map(|(_, id)| id);
                 (outcome.matched, outcome.modified, upserted, outcome.errors)
             }
             Self::Delete(statement) => {
-                let statements = std::slice::from_ref(statement);
+                let statements = std::slice::from_ref(&**statement);
                 let outcome = store.delete(namespace, statements, true, environment)?;
                 (outcome.deleted, 0, None, outcome.errors)
             }
@@ -234,7 +234,8 @@ impl Member {
             mut tally, results, ..
         } = match ended {
             Ended::Complete(bulk) => bulk,
-            Ended::Later(part, answer) => {
+            Ended::Later(later) => {
+                let (part, answer) = *later;
                 request.progress = Some(Box::new(Progress::Bulk(part)));
                 return answer;
             }
@@ -328,13 +329,13 @@ fn operation(
             statement.insert("c", constants);
             let statement = update_statement(statement)?;
             statement.update.check_pipeline(release)?;
-            Operation::Update(statement)
+            Operation::Update(Box::new(statement))
         }
         _ => {
             let mut statement = from;
             statement.insert("q", filter);
             statement.insert("limit", i32::from(!multi));
-            Operation::Delete(delete_statement(statement)?)
+            Operation::Delete(Box::new(delete_statement(statement)?))
         }
     };
     Ok((namespace.clone(), operation))

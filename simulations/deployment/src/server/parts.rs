@@ -97,7 +97,7 @@ pub(super) enum Ended<S, T> {
     /// The command is complete.
     Complete(T),
     /// The command continues later, after this answer.
-    Later(Part<S, T>, Answer),
+    Later(Box<(Part<S, T>, Answer)>),
 }
 
 impl<S, T> Part<S, T> {
@@ -223,12 +223,16 @@ impl Member {
                 }
                 if self.must_pause() {
                     self.record(now, part.sums.tally(), retryable);
-                    return Ended::Later(part, self.pause(now, request));
+                    let answer = self.pause(now, request);
+                    return Ended::Later(Box::new((part, answer)));
                 }
             }
             let mut open = part.open.take().unwrap_or_default();
             let searched = Searched {
-                found: self.jobs.take_records().or(open.records.take().map(Ok)),
+                found: self
+                    .jobs
+                    .take_records()
+                    .or_else(|| open.records.take().map(Ok)),
                 may_search: statement.op() != Op::Insert
                     && self.can_search_apart(statements.len() == 1),
                 is_retryable: retryable.is_some(),
@@ -247,12 +251,14 @@ impl Member {
                     open.records = Some(rest);
                     part.open = Some(open);
                     self.record(now, part.sums.tally(), retryable);
-                    return Ended::Later(part, self.pause(now, request));
+                    let answer = self.pause(now, request);
+                    return Ended::Later(Box::new((part, answer)));
                 }
                 Ok(None) => {
                     part.open = Some(open);
                     self.record(now, part.sums.tally(), retryable);
-                    return Ended::Later(part, self.search_apart(query(statement), variables));
+                    let answer = self.search_apart(query(statement), variables);
+                    return Ended::Later(Box::new((part, answer)));
                 }
                 Err(error) => {
                     part.sums.fail(index, error);
@@ -283,7 +289,7 @@ impl Member {
         variables: Option<&Document>,
         searched: Searched,
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
-    ) -> Result<Option<(T, Option<Vec<u64>>)>, StoreError> {
+    ) -> Result<Option<Searching<T>>, StoreError> {
         let found = searched.found.transpose()?;
         let is_limited = found.is_none() && searched.may_search;
         let steps = match &found {
@@ -324,6 +330,9 @@ impl Member {
         }
     }
 }
+
+/// The result of a statement, and the records that are left if it has paused.
+pub(super) type Searching<T> = (T, Option<Vec<u64>>);
 
 /// The search of a statement.
 pub(super) struct Searched {

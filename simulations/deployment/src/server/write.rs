@@ -218,7 +218,8 @@ impl Member {
         );
         match ended {
             Ended::Complete(tally) => Ok(Outcome::Written(self.write_reply(tally, true))),
-            Ended::Later(part, answer) => {
+            Ended::Later(later) => {
+                let (part, answer) = *later;
                 request.progress = Some(Box::new(Progress::Updates(part)));
                 answer
             }
@@ -286,7 +287,8 @@ impl Member {
         );
         match ended {
             Ended::Complete(tally) => Ok(Outcome::Written(self.write_reply(tally, false))),
-            Ended::Later(part, answer) => {
+            Ended::Later(later) => {
+                let (part, answer) = *later;
                 request.progress = Some(Box::new(Progress::Deletes(part)));
                 answer
             }
