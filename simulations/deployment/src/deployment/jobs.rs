@@ -76,6 +76,7 @@ impl Deployment {
         };
         if let Some(Held::Part(_)) = self.frozen.hold(member, Held::Part(connection)) {
             self.members[member].run_part(now, connection);
+            self.end_abandoned(member, connection);
             self.settle(now);
         }
     }
@@ -86,8 +87,17 @@ impl Deployment {
             return;
         };
         if let Some(Held::JobDone(done)) = self.frozen.hold(member, Held::JobDone(done)) {
+            let connection = done.connection();
             self.members[member].handle_job_done(now, done);
+            self.end_abandoned(member, connection);
             self.settle(now);
+        }
+    }
+
+    /// Forgets a connection whose client has disconnected and whose write has ended since.
+    fn end_abandoned(&mut self, member: usize, connection: ConnId) {
+        if self.members[member].has_ended_abandoned(connection) {
+            self.forget(connection);
         }
     }
 }

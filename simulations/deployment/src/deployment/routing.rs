@@ -138,7 +138,9 @@ impl Deployment {
         let inner = slots.map(|shard| self.inner(connection, self.options.addresses.len() + shard));
         let all: Vec<ConnId> = std::iter::once(connection).chain(inner).collect();
         for connection in all {
-            if let Some(member) = self.homes.remove(&connection) {
+            let home = self.homes.get(&connection).copied();
+            if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
+                self.homes.remove(&connection);
                 let orphans = self.members[member].handle_disconnected(connection);
                 let shards = self.members.iter_mut().skip(self.options.addresses.len());
                 shards.for_each(|shard| shard.end_cursors(&orphans));

@@ -45,7 +45,7 @@ impl Bound {
     }
 }
 
-/// The changes of one command. The entries that a primary writes at its election and while it is
+/// The changes of one command, or of one part of it. The entries that a primary writes at its election and while it is
 /// idle have no changes. A member applies all changes or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -230,12 +230,7 @@ impl Record {
     fn note(&mut self, step: &Step, time: Timestamp) {
         match step {
             Step::Statements(statements) => {
-                for (number, effect) in statements {
-                    self.bytes += effect.bytes();
-                    if let Some(replaced) = self.statements.insert(*number, effect.clone()) {
-                        self.bytes -= replaced.bytes();
-                    }
-                }
+                self.note_statements(statements);
                 return;
             }
             Step::Prepare(changes) => {
@@ -246,6 +241,29 @@ impl Record {
             Step::Abort => {}
         }
         self.prepared = None;
+    }
+
+    /// Records the effects of statements. Returns the former effects of those that were recorded
+    /// before.
+    fn note_statements(&mut self, statements: &[(i32, Effect)]) -> Vec<(i32, Effect)> {
+        let mut former = Vec::new();
+        for (number, effect) in statements {
+            self.bytes += effect.bytes();
+            if let Some(replaced) = self.statements.insert(*number, effect.clone()) {
+                self.bytes -= replaced.bytes();
+                former.push((*number, replaced));
+            }
+        }
+        former
+    }
+
+    fn forget(&mut self, ids: &[i32]) {
+        for id in ids {
+            self.bytes -= self
+                .statements
+                .remove(id)
+                .map_or(0, |effect| effect.bytes());
+        }
     }
 }
 
@@ -258,9 +276,34 @@ pub(crate) struct Records {
     bytes: usize,
 }
 
-/// A session, and its record before an entry changed the record. `None` if the session had no
-/// record.
-type Undo = (SessionKey, Option<Record>);
+/// A session, and how an entry has changed its record.
+type Undo = (SessionKey, Before);
+
+/// The state of a record before an entry.
+#[derive(Clone, Debug)]
+enum Before {
+    /// The whole record. `None` if the session had none.
+    Record(Option<Record>),
+    /// The entry has added statements with these ids to the record.
+    Statements {
+        ids: Vec<i32>,
+        /// The former effects of statements that were recorded again.
+        replaced: Vec<(i32, Effect)>,
+        used: u64,
+    },
+}
+
+impl Before {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Record(record) => record.as_ref().map_or(0, |record| record.bytes),
+            Self::Statements { ids, replaced, .. } => {
+                let replaced = replaced.iter().map(|(_, effect)| effect.bytes());
+                ids.len() * size_of::<i32>() + replaced.sum::<usize>()
+            }
+        }
+    }
+}
 
 impl Records {
     pub(crate) fn of(&self, session: &SessionKey) -> Option<&Record> {
@@ -280,17 +323,10 @@ impl Records {
     /// Records the step of an entry. Then removes the records that changed longest ago, until the
     /// bound is kept. Returns the former record of the session, for a rollback.
     fn note(&mut self, retry: &Retry, entry: &Entry, bound: Bound) -> Undo {
-        let old = self.remove(&retry.session);
-        let mut record = match &old {
-            Some(old) if old.transaction == retry.transaction => old.clone(),
-            _ => Record {
-                transaction: retry.transaction,
-                ..Record::default()
-            },
+        let before = match self.add(retry, entry.position.index) {
+            Some(before) => before,
+            None => Before::Record(self.replace(retry, entry)),
         };
-        record.used = entry.position.index;
-        record.note(&retry.step, entry.time);
-        self.insert(retry.session, record);
         // The newest record and the prepared transactions stay even if they exceed the bound.
         while bound.is_exceeded(self.by_session.len(), self.bytes) {
             let older = self.by_use.range(..entry.position.index);
@@ -304,7 +340,46 @@ impl Records {
             };
             self.remove(&oldest);
         }
-        (retry.session, old)
+        (retry.session, before)
+    }
+
+    /// Adds the statements of an entry to the record with the same transaction number. Returns
+    /// `None` without a change if there is none, or for another step.
+    fn add(&mut self, retry: &Retry, index: u64) -> Option<Before> {
+        let Step::Statements(statements) = &retry.step else {
+            return None;
+        };
+        let record = self.by_session.get_mut(&retry.session)?;
+        if record.transaction != retry.transaction {
+            return None;
+        }
+        self.bytes -= record.bytes;
+        let replaced = record.note_statements(statements);
+        self.bytes += record.bytes;
+        let used = std::mem::replace(&mut record.used, index);
+        self.by_use.remove(&used);
+        self.by_use.insert(index, retry.session);
+        Some(Before::Statements {
+            ids: statements.iter().map(|(id, _)| *id).collect(),
+            replaced,
+            used,
+        })
+    }
+
+    /// Replaces the record of a session by that after the entry. Returns the old one.
+    fn replace(&mut self, retry: &Retry, entry: &Entry) -> Option<Record> {
+        let old = self.remove(&retry.session);
+        let mut record = match &old {
+            Some(old) if old.transaction == retry.transaction => old.clone(),
+            _ => Record {
+                transaction: retry.transaction,
+                ..Record::default()
+            },
+        };
+        record.used = entry.position.index;
+        record.note(&retry.step, entry.time);
+        self.insert(retry.session, record);
+        old
     }
 
     fn insert(&mut self, session: SessionKey, record: Record) {
@@ -320,8 +395,21 @@ impl Records {
         Some(record)
     }
 
-    fn undo(&mut self, (session, old): Undo) {
-        self.remove(&session);
+    fn undo(&mut self, (session, before): Undo) {
+        let record = self.remove(&session);
+        let old = match before {
+            Before::Record(old) => old,
+            Before::Statements {
+                ids,
+                replaced,
+                used,
+            } => record.map(|mut record| {
+                record.forget(&ids);
+                record.note_statements(&replaced);
+                record.used = used;
+                record
+            }),
+        };
         if let Some(old) = old {
             self.insert(session, old);
         }
@@ -446,6 +534,5 @@ impl Log {
 }
 
 fn slot_bytes(entry: &Entry, undo: Option<&Undo>) -> usize {
-    let record = undo.and_then(|(_, record)| record.as_ref());
-    entry.bytes + record.map_or(0, |record| record.bytes)
+    entry.bytes + undo.map_or(0, |(_, before)| before.bytes())
 }

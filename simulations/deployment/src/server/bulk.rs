@@ -211,9 +211,11 @@ impl Member {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
         let release = self.release();
-        for (index, statement) in part.statements.iter().enumerate() {
-            if let (Some(retryable), Op::Update) = (&retryable, statement.op()) {
-                retryable.check_update(index, release)?;
+        if let Some(retryable) = retryable.as_ref().filter(|_| part.is_new()) {
+            for (index, statement) in part.statements.iter().enumerate() {
+                if statement.op() == Op::Update {
+                    retryable.check_update(&self.replica, index, release)?;
+                }
             }
         }
         let limit = self.options.limits.max_document_bytes;

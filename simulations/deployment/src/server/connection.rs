@@ -11,7 +11,7 @@ use super::{
     transaction::{Lock, TransactionId},
 };
 use crate::deployment::{AuthFault, AuthMechanism};
-use bson::{Document, Timestamp};
+use bson::{DateTime, Document, Timestamp};
 use onionskin_core::{options::Compressor, time::Instant, unstable::wire::FrameDecoder};
 
 /// A decoded request of a client.
@@ -73,6 +73,8 @@ pub(super) enum Waiting {
     /// A long write has paused. `until` is its time limit.
     Part {
         until: Option<Instant>,
+        /// The wall clock at the first start.
+        clock: DateTime,
         effect: Option<FailEffect>,
     },
     /// A command waits for the result of its job.
@@ -147,6 +149,8 @@ pub(super) struct Connection {
     /// True after the first hello of a forwarded connection was accepted. Only its reply has the
     /// `serviceId`.
     pub(super) first_hello_answered: bool,
+    /// True if the client has disconnected while its write had paused.
+    pub(super) is_abandoned: bool,
 }
 
 impl Connection {

@@ -145,8 +145,13 @@ impl Member {
                 lock.effect = effect;
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
-            Ok(Outcome::Wait(Waiting::Part { until, .. }, deadline)) => {
-                self.wait(conn, request, Waiting::Part { until, effect }, deadline);
+            Ok(Outcome::Wait(Waiting::Part { until, clock, .. }, deadline)) => {
+                let waiting = Waiting::Part {
+                    until,
+                    clock,
+                    effect,
+                };
+                self.wait(conn, request, waiting, deadline);
             }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {

@@ -22,7 +22,7 @@ impl Member {
         let namespace = namespace(request)?;
         let retryable = self.retryable_write(request, 1)?;
         if let Some(retryable) = &retryable
-            && let Some((id, mut reply)) = retryable.modified(&request.command)?
+            && let Some((id, mut reply)) = retryable.modified(&self.replica, &request.command)?
         {
             reply.insert("retriedStmtId", id);
             return Ok(Outcome::Written(reply.into()));

@@ -62,6 +62,10 @@ impl Inserts {
     /// Adds the result of the documents with these places.
     fn add(&mut self, indexes: &[usize], result: InsertResult, ordered: bool, is_retryable: bool) {
         let mut failed = BTreeSet::new();
+        if ordered && !result.errors.is_empty() {
+            // A later document that was refused is not reached.
+            self.tally.forget_errors();
+        }
         for error in result.errors {
             failed.insert(error.index);
             self.tally.fail(indexes[error.index], error.error);
@@ -108,14 +112,31 @@ impl Member {
                 request.progress = Some(Box::new(Progress::Inserts(inserts)));
                 return self.pause(now, request);
             }
-            let most = if self.can_pause() {
-                MAX_PART
-            } else {
-                usize::MAX
-            };
-            let group = inserts.rest.drain(..most.min(inserts.rest.len()));
-            let (indexes, documents): (Vec<_>, Vec<_>) = group.unzip();
             let is_retryable = retryable.is_some();
+            // A fail point counts groups of another size.
+            let is_counted = is_retryable && self.has_fail_points();
+            let most = match self.can_pause() && !is_counted {
+                true => MAX_PART.min(inserts.rest.len()),
+                false => inserts.rest.len(),
+            };
+            let (mut indexes, mut documents) = (Vec::new(), Vec::new());
+            for (index, document) in inserts.rest.drain(..most) {
+                // Another attempt can have inserted the document while this one had paused.
+                let done = retryable.as_ref();
+                match done.and_then(|write| write.done(&self.replica, index, Op::Insert)) {
+                    Some((id, effect)) => {
+                        inserts.tally.retried.push(id);
+                        inserts.tally.count(index, &effect);
+                    }
+                    None => {
+                        indexes.push(index);
+                        documents.push(document);
+                    }
+                }
+            }
+            if documents.is_empty() {
+                continue;
+            }
             let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable)?;
             let has_failed = !outcome.errors.is_empty();
             inserts.add(&indexes, outcome, ordered, is_retryable);
@@ -143,7 +164,8 @@ impl Member {
         };
         for (index, document) in documents.into_iter().enumerate() {
             let done = retryable.as_ref();
-            if let Some((id, effect)) = done.and_then(|a| a.done(index, Op::Insert)) {
+            if let Some((id, effect)) = done.and_then(|a| a.done(&self.replica, index, Op::Insert))
+            {
                 inserts.tally.retried.push(id);
                 inserts.tally.count(index, &effect);
                 continue;

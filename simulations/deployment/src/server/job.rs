@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{BuiltIndexes, Environment, Found, Parts, Query, Store, StoreError},
+    store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
@@ -118,6 +118,8 @@ pub(super) struct LongQuery {
     number: u64,
     /// The query and the `let` of the command; `None` once the job has them.
     query: Option<(Query, Option<Document>)>,
+    /// The wall clock at the start of the command.
+    clock: Option<DateTime>,
     /// The term of the member at the start. A linearizable read fails if the term has changed at
     /// the end.
     term: u64,
@@ -138,12 +140,19 @@ pub(super) struct Jobs {
     last: u64,
     /// The steps that the running command has taken.
     pub(super) spent: u64,
+    /// The wall clock at the first start of the running command, if it has waited since.
+    pub(super) clock: Option<DateTime>,
 }
 
 impl Jobs {
     /// Returns the records that the job of a write statement has found.
-    pub(super) fn take_records(&mut self) -> Option<Result<Vec<u64>, StoreError>> {
+    pub(super) fn take_records(&mut self) -> Option<Result<Records, StoreError>> {
         Some(self.done.take()?.map(Found::records))
+    }
+
+    /// Forgets the result of a job that is no longer needed.
+    pub(super) fn forget_done(&mut self) {
+        self.done = None;
     }
 
     /// Returns the indexes that the job of a `createIndexes` has built.
@@ -175,10 +184,16 @@ impl Member {
     pub(super) fn moment(&mut self, now: Instant) -> Moment {
         let wall = self.wall_millis(now);
         Moment {
-            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
+            now: self.clock(now),
             timestamp: self.replica.next_time(wall),
             seed: self.random.next_u64(),
         }
+    }
+
+    /// Returns the wall clock at the first start of the running command.
+    pub(super) fn clock(&self, now: Instant) -> DateTime {
+        let millis = i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX);
+        self.jobs.clock.unwrap_or(DateTime::from_millis(millis))
     }
 
     /// Lets long queries become jobs.
@@ -219,6 +234,7 @@ impl Member {
         self.jobs.new = Some(LongQuery {
             number: self.jobs.last,
             query: Some((query, variables.cloned())),
+            clock: None,
             term: self.replica.term(),
         });
     }
@@ -241,9 +257,10 @@ impl Member {
         request: Request,
         effect: Option<FailEffect>,
     ) -> Option<(Request, Option<FailEffect>)> {
-        let Some(query) = self.jobs.new.take() else {
+        let Some(mut query) = self.jobs.new.take() else {
             return Some((request, effect));
         };
+        query.clock = Some(self.clock(now));
         let deadline = self.time_limit_of(now, &request);
         let query = Box::new(query);
         self.wait(conn, request, Waiting::Job { query, effect }, deadline);
@@ -315,7 +332,9 @@ impl Member {
                 self.jobs.done = Some(result);
                 self.jobs.own_bytes = done.own_bytes;
                 self.waited_deadline = deadline;
+                self.jobs.clock = query.clock;
                 self.run(now, conn, request, effect);
+                self.jobs.clock = None;
                 self.waited_deadline = None;
                 self.jobs.done = None;
                 self.jobs.own_bytes = None;

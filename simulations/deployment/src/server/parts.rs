@@ -22,8 +22,8 @@ use crate::{
     replica::{Effect, Op},
     server::bulk::{Bulk, BulkStatement},
     store::{
-        DeleteStatement, Environment, Outputs, Parts, Query, SEARCH_AGAIN, Store, StoreError,
-        UpdateStatement,
+        DeleteStatement, Environment, Outputs, Parts, Query, Records, SEARCH_AGAIN, Store,
+        StoreError, UpdateStatement,
     },
 };
 use bson::Document;
@@ -70,7 +70,7 @@ impl<S, T: Clone> Clone for Part<S, T> {
 #[derive(Clone, Debug, Default)]
 struct Open {
     /// The records that are left; `None` before the search.
-    records: Option<Vec<u64>>,
+    records: Option<Records>,
     matched: u64,
     modified: u64,
 }
@@ -109,9 +109,19 @@ impl<S, T> Part<S, T> {
             sums,
         }
     }
+
+    /// True before the first part.
+    pub(super) const fn is_new(&self) -> bool {
+        self.next == 0 && self.open.is_none()
+    }
 }
 
 impl Open {
+    /// True if no document was changed so far.
+    const fn is_untouched(&self) -> bool {
+        self.matched == 0
+    }
+
     /// Returns the effect of the whole statement, from that of its last part.
     fn total(&self, effect: Effect) -> Effect {
         match effect {
@@ -157,6 +167,7 @@ impl Member {
     pub(super) fn pause(&self, now: Instant, request: &Request) -> Answer {
         let waiting = Waiting::Part {
             until: self.time_limit_of(now, request),
+            clock: self.clock(now),
             effect: None,
         };
         Ok(Outcome::Wait(waiting, None))
@@ -170,7 +181,12 @@ impl Member {
         }
         let Some(Pending {
             request,
-            waiting: Waiting::Part { until, effect },
+            waiting:
+                Waiting::Part {
+                    until,
+                    clock,
+                    effect,
+                },
             ..
         }) = self.unpark(conn)
         else {
@@ -181,10 +197,38 @@ impl Member {
             self.respond(conn, &request, Err(error));
         } else {
             self.waited_deadline = until;
+            self.jobs.clock = Some(clock);
             self.run(now, conn, request, effect);
+            self.jobs.clock = None;
             self.waited_deadline = None;
         }
         self.advance(now, conn);
+    }
+
+    /// Lets a write that has paused, or that waits for its search, go on although its client has
+    /// disconnected. Returns false if the connection has none.
+    pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
+        let goes_on = self.goes_on(conn);
+        if let Some(connection) = self.connection(conn).filter(|_| goes_on) {
+            connection.is_abandoned = true;
+        }
+        goes_on
+    }
+
+    /// True if the write of a connection that was abandoned has ended.
+    pub(crate) fn has_ended_abandoned(&self, conn: ConnId) -> bool {
+        let connection = self.connections.get(&conn);
+        connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
+    }
+
+    fn goes_on(&self, conn: ConnId) -> bool {
+        let connection = self.connections.get(&conn);
+        let pending = connection.and_then(|connection| connection.pending.as_ref());
+        pending.is_some_and(|pending| match pending.waiting {
+            Waiting::Part { .. } => true,
+            Waiting::Job { .. } => self.is_write(&pending.request),
+            _ => false,
+        })
     }
 
     /// Returns the time limit of the running command, from its first start.
@@ -214,18 +258,21 @@ impl Member {
         let variables = request.command.get_document("let").ok();
         while let Some(statement) = statements.get(part.next) {
             let index = part.next;
-            if part.open.is_none() {
-                let done = retryable.and_then(|retryable| retryable.done(index, statement.op()));
+            if part.open.as_ref().is_none_or(Open::is_untouched) {
+                let op = statement.op();
+                let done = retryable.and_then(|write| write.done(&self.replica, index, op));
                 if let Some((id, effect)) = done {
                     part.sums.repeat(id, index, statement, &effect);
                     part.next += 1;
+                    part.open = None;
+                    self.jobs.forget_done();
                     continue;
                 }
-                if self.must_pause() {
-                    self.record(now, part.sums.tally(), retryable);
-                    let answer = self.pause(now, request);
-                    return Ended::Later(Box::new((part, answer)));
-                }
+            }
+            if part.open.is_none() && self.must_pause() {
+                self.record(now, part.sums.tally(), retryable);
+                let answer = self.pause(now, request);
+                return Ended::Later(Box::new((part, answer)));
             }
             let mut open = part.open.take().unwrap_or_default();
             let searched = Searched {
@@ -294,7 +341,7 @@ impl Member {
         let is_limited = found.is_none() && searched.may_search;
         let steps = match &found {
             None => is_limited.then_some(STEPS),
-            Some(_) => Some(STEPS_OF_DOCUMENT),
+            Some(_) => self.can_pause().then_some(STEPS_OF_DOCUMENT),
         };
         let parts = Parts {
             found,
@@ -332,12 +379,12 @@ impl Member {
 }
 
 /// The result of a statement, and the records that are left if it has paused.
-pub(super) type Searching<T> = (T, Option<Vec<u64>>);
+pub(super) type Searching<T> = (T, Option<Records>);
 
 /// The search of a statement.
 pub(super) struct Searched {
     /// The records that were found; `None` before the search.
-    found: Option<Result<Vec<u64>, StoreError>>,
+    found: Option<Result<Records, StoreError>>,
     /// True if the statement may wait for its search.
     may_search: bool,
     is_retryable: bool,

@@ -8,12 +8,11 @@ use super::{
     transaction::needs_set,
 };
 use crate::{
-    replica::{Effect, Op, Retry, SessionKey, Step},
+    replica::{Effect, Op, Replica, Retry, SessionKey, Step},
     store::{Environment, Parts, Release, Store, StoreError, display},
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
-use std::collections::BTreeMap;
 
 /// The first release in which an update can repeat a statement that deleted a document.
 const REPEATS_DELETES: Release = Release([7, 1, 0]);
@@ -21,15 +20,13 @@ const REPEATS_DELETES: Release = Release([7, 1, 0]);
 /// The first release whose errors about ids of statements show the ids.
 const SHOWS_IDS: Release = Release([5, 0, 0]);
 
-/// The retryable part of a write command: its session, its transaction number, the ids of its
-/// statements, and the effects of the statements with this number that were already executed and
-/// changed data. A statement that changed nothing is executed again.
+/// The retryable part of a write command: its session, its transaction number, and the ids of its
+/// statements.
 #[derive(Debug)]
 pub(super) struct RetryableWrite {
     session: SessionKey,
     transaction: i64,
     ids: Vec<i32>,
-    done: BTreeMap<i32, Effect>,
 }
 
 impl Member {
@@ -61,27 +58,19 @@ impl Member {
             return Err(fault(72, "Transaction number cannot be negative"));
         }
         self.supersede_by(&session, transaction)?;
-        let mut done = BTreeMap::new();
-        if let Some(record) = self.replica.record(&session) {
-            if transaction < record.transaction {
-                let text = format!(
-                    "Retryable write with txnNumber {transaction} is prohibited on session because \
-                     a newer retryable write with txnNumber {} has already started",
-                    record.transaction
-                );
-                return Err(fault(225, text));
-            }
-            if transaction == record.transaction {
-                let statements = record.statements.iter();
-                let changed = statements.filter(|(_, effect)| effect.change().is_some());
-                done.extend(changed.map(|(id, effect)| (*id, effect.clone())));
-            }
+        let record = self.replica.record(&session);
+        if let Some(newer) = record.filter(|record| transaction < record.transaction) {
+            let text = format!(
+                "Retryable write with txnNumber {transaction} is prohibited on session because a \
+                 newer retryable write with txnNumber {} has already started",
+                newer.transaction
+            );
+            return Err(fault(225, text));
         }
         Ok(Some(RetryableWrite {
             session,
             transaction,
             ids: statement_ids(command, statements),
-            done,
         }))
     }
 
@@ -119,9 +108,13 @@ impl RetryableWrite {
     /// Returns the id of a statement that was already executed, and its effect as a statement of
     /// the kind `op` has it. A server repeats an insert or a delete whatever kind the executed
     /// statement was.
-    pub(super) fn done(&self, statement: usize, op: Op) -> Option<(i32, Effect)> {
-        let id = *self.ids.get(statement)?;
-        let done = self.done.get(&id)?;
+    pub(super) fn done(
+        &self,
+        replica: &Replica,
+        statement: usize,
+        op: Op,
+    ) -> Option<(i32, Effect)> {
+        let (id, done) = self.executed(replica, statement)?;
         let (matched, modified, upserted) = match (op, done.change()) {
             (Op::Insert | Op::Delete, _) => (1, 0, None),
             (Op::Update, Some(Op::Insert)) => (0, 0, done.upserted().cloned()),
@@ -136,10 +129,24 @@ impl RetryableWrite {
         Some((id, effect))
     }
 
+    /// Returns the id and the effect of a statement that was already executed and changed data. A
+    /// statement that changed nothing is executed again.
+    fn executed<'a>(&self, replica: &'a Replica, statement: usize) -> Option<(i32, &'a Effect)> {
+        let id = *self.ids.get(statement)?;
+        let record = replica.record(&self.session)?;
+        let record = Some(record).filter(|record| record.transaction == self.transaction)?;
+        let effect = record.statements.get(&id)?;
+        effect.change().map(|_| (id, effect))
+    }
+
     /// Returns an error if a statement was already executed, but not as an update.
-    pub(super) fn check_update(&self, statement: usize, release: Release) -> Result<(), Fault> {
-        let done = self.ids.get(statement).and_then(|id| self.done.get(id));
-        match done {
+    pub(super) fn check_update(
+        &self,
+        replica: &Replica,
+        statement: usize,
+        release: Release,
+    ) -> Result<(), Fault> {
+        match self.executed(replica, statement).map(|(_, done)| done) {
             Some(Effect::Write { op: Op::Insert, .. }) => {
                 let text = "this simulated server does not implement an update with the \
                             transaction number and the statement id of an insert";
@@ -156,11 +163,12 @@ impl RetryableWrite {
 
     /// Returns the id of the statement of a `findAndModify` and its recorded reply, or `None` if
     /// the statement was not executed yet. Fails if it was executed as another modification.
-    pub(super) fn modified(&self, command: &Document) -> Result<Option<(i32, Document)>, Fault> {
-        let Some(id) = self.ids.first() else {
-            return Ok(None);
-        };
-        let Some(done) = self.done.get(id) else {
+    pub(super) fn modified(
+        &self,
+        replica: &Replica,
+        command: &Document,
+    ) -> Result<Option<(i32, Document)>, Fault> {
+        let Some((id, done)) = self.executed(replica, 0) else {
             return Ok(None);
         };
         let shown = display(command);
@@ -184,7 +192,7 @@ impl RetryableWrite {
             (Effect::Modify { answer, is_after }, change)
                 if change != Some(Op::Update) || *is_after == is_new =>
             {
-                Ok(Some((*id, answer.clone())))
+                Ok(Some((id, answer.clone())))
             }
             (_, Some(Op::Update)) => Err(other_image(&shown, is_new)),
             (_, Some(Op::Delete)) => {

@@ -57,6 +57,10 @@ impl Tally {
         }
     }
 
+    pub(super) fn forget_errors(&mut self) {
+        self.errors.clear();
+    }
+
     pub(super) fn fail(&mut self, index: usize, error: StoreError) {
         let entry = WriteError { index, error };
         self.errors.push(entry.to_document().into());
@@ -186,9 +190,9 @@ impl Member {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
         let release = self.release();
-        if let Some(retryable) = &retryable {
+        if let Some(retryable) = retryable.as_ref().filter(|_| part.is_new()) {
             let mut all = 0..part.statements.len();
-            all.try_for_each(|index| retryable.check_update(index, release))?;
+            all.try_for_each(|index| retryable.check_update(&self.replica, index, release))?;
         }
         let refuses_dollars = self.refuses_dollars();
         let ended = self.each(

@@ -89,7 +89,7 @@ pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use outputs::Outputs;
 pub use parts::Parts;
-pub(crate) use parts::{SEARCH_AGAIN, Target};
+pub(crate) use parts::{Records, SEARCH_AGAIN, Target};
 pub(crate) use query::{Found, Query};
 pub use release::Release;
 pub use replay::Unapplied;

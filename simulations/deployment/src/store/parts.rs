@@ -2,6 +2,7 @@
 //! some documents after the others.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bson::Document;
@@ -31,13 +32,27 @@ const STEPS_OF_INDEX: usize = 30;
 pub struct Parts {
     /// The records that an earlier search or part has found, in their order. The statement changes
     /// no others, and none that no longer matches.
-    pub(crate) found: Option<Vec<u64>>,
+    pub(crate) found: Option<Records>,
     /// The number of steps after which a statement pauses before its next document.
     pub(crate) pause_after: Option<u64>,
     /// The records that are left after a pause.
-    pub(crate) rest: Option<Vec<u64>>,
+    pub(crate) rest: Option<Records>,
     /// The number of steps so far, without those of the budgets in use.
     pub(crate) meter: Rc<Cell<u64>>,
+}
+
+/// The records that a search has found, in their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    /// The serial number of their collection.
+    serial: u64,
+    numbers: VecDeque<u64>,
+}
+
+impl Records {
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
 }
 
 /// The documents that a write statement searches.
@@ -118,11 +133,13 @@ impl Parts {
         self.pause_after.is_some_and(|most| taken >= most)
     }
 
-    /// Pauses a statement: these records are left, and those that the part did not look at.
-    pub(super) fn pause(&mut self, left: impl Iterator<Item = u64>) {
-        let mut rest: Vec<u64> = left.collect();
-        rest.append(self.rest.get_or_insert_default());
-        self.rest = Some(rest);
+    /// Pauses a statement: these records of the collection are left, before those that the part did
+    /// not look at.
+    pub(super) fn pause(&mut self, serial: u64, left: impl DoubleEndedIterator<Item = u64>) {
+        let rest = self.rest.get_or_insert_default();
+        rest.serial = serial;
+        left.rev()
+            .for_each(|record| rest.numbers.push_front(record));
     }
 }
 
@@ -133,12 +150,15 @@ impl Store {
         namespace: &Namespace,
         target: &Target,
         environment: &Environment<'_>,
-    ) -> Answer<Vec<u64>> {
+    ) -> Answer<Records> {
         let context = self.context(namespace, target.collation.as_ref(), environment)?;
         let limit = if target.is_single { 1 } else { usize::MAX };
         let sort = target.sort.as_ref();
         let (_, found) = self.select(namespace, &target.filter, sort, limit, &context)?;
-        Ok(found.into_iter().map(|(record, _)| record).collect())
+        Ok(Records {
+            serial: self.serial_of(namespace),
+            numbers: found.into_iter().map(|(record, _)| record).collect(),
+        })
     }
 
     /// Returns the matcher of a write statement and its documents: of those that were found before,
@@ -154,13 +174,19 @@ impl Store {
             let limit = if is_single { 1 } else { usize::MAX };
             return self.select(namespace, filter, sort, limit, context);
         };
-        if records.len() > MAX_DOCUMENTS {
-            parts.rest = Some(records.split_off(MAX_DOCUMENTS));
-        }
-        let matcher = Matcher::new(filter, context.release)?;
         let collection = self.collection(namespace);
-        let mut found = Vec::with_capacity(records.len());
-        for record in records {
+        if collection.map_or(0, |collection| collection.serial) != records.serial {
+            let text = "the collection was dropped or renamed while the write had paused";
+            let code = if is_single { SEARCH_AGAIN } else { 175 };
+            return Err(StoreError::new(code, text));
+        }
+        let most = match parts.pause_after {
+            Some(_) => records.numbers.len().min(MAX_DOCUMENTS),
+            None => records.numbers.len(),
+        };
+        let matcher = Matcher::new(filter, context.release)?;
+        let mut found = Vec::with_capacity(most);
+        for record in records.numbers.drain(..most) {
             context.budget.step(1)?;
             let document = collection.and_then(|collection| collection.records.get(&record));
             match document {
@@ -173,6 +199,9 @@ impl Store {
                 }
                 _ => {}
             }
+        }
+        if !records.is_empty() {
+            parts.rest = Some(records);
         }
         Ok((matcher, found))
     }

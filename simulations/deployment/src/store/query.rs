@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 use super::built::BuiltIndexes;
 use super::error::StoreError;
-use super::parts::Target;
+use super::parts::{Records, Target};
 use super::types::{Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store, size};
 
@@ -38,7 +38,7 @@ pub(crate) enum Found {
     Documents(Vec<Shared>, Option<Position>),
     Values(Vec<Bson>),
     Number(u64),
-    Records(Vec<u64>),
+    Records(Records),
     Indexes(BuiltIndexes),
     /// The reason why an index does not have the keys of the documents.
     Problem(Option<String>),
@@ -81,10 +81,10 @@ impl Found {
         }
     }
 
-    pub(crate) fn records(self) -> Vec<u64> {
+    pub(crate) fn records(self) -> Records {
         match self {
             Self::Records(records) => records,
-            _ => Vec::new(),
+            _ => Records::default(),
         }
     }
 

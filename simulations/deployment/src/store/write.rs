@@ -148,7 +148,10 @@ impl Store {
             self.remove(namespace, record, document)?;
             deleted += 1;
             if found.len() > 0 && environment.parts.must_pause(&context) {
-                environment.parts.pause(found.map(|(record, _)| record));
+                let serial = self.serial_of(namespace);
+                environment
+                    .parts
+                    .pause(serial, found.map(|(record, _)| record));
                 break;
             }
         }
@@ -419,7 +422,10 @@ impl Store {
             done.before.get_or_insert(before);
             done.after.get_or_insert(after);
             if found.len() > 0 && environment.parts.must_pause(&context) {
-                environment.parts.pause(found.map(|(record, _)| record));
+                let serial = self.serial_of(namespace);
+                environment
+                    .parts
+                    .pause(serial, found.map(|(record, _)| record));
                 break;
             }
         }

@@ -307,3 +307,181 @@ fn a_member_that_was_down_applies_what_it_has_missed_in_parts() {
     }
     world.deployment.check_members().expect("equal data");
 }
+
+/// A set that executes commands in parts, with documents, and two connections to its primary.
+fn filled_set() -> (World, ConnId, ConnId) {
+    let mut world = World::new(set_of(3), 1);
+    let primary = world.until_primary(Duration::from_secs(60));
+    let (primary, _) = primary.expect("a primary");
+    world.deployment.run_jobs();
+    let (conn, other) = (world.connect(primary), world.connect(primary));
+    let insert = doc! { "insert": "c", "documents": documents() };
+    let (reply, _) = run(&mut world, conn, other, &insert);
+    assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
+    (world, conn, other)
+}
+
+/// Adds a session and a transaction number to a command.
+fn numbered(mut command: Document) -> Document {
+    let id = Binary {
+        subtype: BinarySubtype::Uuid,
+        bytes: vec![9; 16],
+    };
+    command.extend(doc! { "lsid": { "id": id }, "txnNumber": 5_i64 });
+    command
+}
+
+/// Runs the jobs and parts of the requests of two connections until both are answered.
+fn both(world: &mut World, one: ConnId, other: ConnId) -> [Document; 2] {
+    let mut replies = [None, None];
+    for _ in 0..10_000 {
+        for (reply, conn) in replies.iter_mut().zip([one, other]) {
+            let found = world.reply(conn).map(|(_, _, found)| found);
+            *reply = reply.take().or(found);
+        }
+        if let [Some(one), Some(other)] = &replies {
+            return [one.clone(), other.clone()];
+        }
+        go_on(world);
+    }
+    panic!("two replies: {replies:?}");
+}
+
+fn count(world: &mut World, conn: ConnId, filter: Document) -> i32 {
+    let other = world.connect(world.deployment.primary().unwrap_or(0));
+    let count = doc! { "count": "c", "query": filter };
+    let (reply, _) = run(world, conn, other, &count);
+    reply.get_i32("n").expect("a number")
+}
+
+#[test]
+fn two_attempts_of_one_write_at_the_same_time_have_one_effect() {
+    let (mut world, conn, other) = filled_set();
+    let filter = doc! { "$and": [expensive(), { "k": { "$gte": 1000 } }] };
+    let update = doc! { "q": filter.clone(), "u": { "$inc": { "again": 1 } } };
+    let delete = doc! { "q": filter, "limit": 1 };
+    let fresh: Vec<_> = (0..1500)
+        .map(|n| doc! { "_id": -1 - n, "fresh": true })
+        .collect();
+    for (command, n) in [
+        (doc! { "update": "c", "updates": [update] }, 1),
+        (doc! { "delete": "c", "deletes": [delete] }, 1),
+        (doc! { "insert": "c", "documents": fresh }, 1500),
+    ] {
+        let mut command = numbered(command);
+        let number = world.now.as_nanos();
+        command.insert("txnNumber", i64::try_from(number).expect("a number"));
+        begin(&mut world, conn, &command);
+        begin(&mut world, other, &command);
+        for reply in both(&mut world, conn, other) {
+            assert_eq!(reply.get_i32("n").ok(), Some(n), "{reply}");
+            assert!(!reply.contains_key("writeErrors"), "{reply}");
+        }
+        world.run_for(Duration::from_millis(5));
+    }
+    assert_eq!(count(&mut world, conn, doc! { "again": 2 }), 0);
+    assert_eq!(count(&mut world, conn, doc! {}), DOCUMENTS - 1 + 1500);
+}
+
+#[test]
+fn a_paused_write_does_not_change_another_collection_of_the_same_name() {
+    let (mut world, conn, other) = filled();
+    let insert = doc! { "insert": "big", "documents": documents() };
+    let third = world.connect(0);
+    run(&mut world, other, third, &insert);
+    let deletes = vec![doc! { "q": { "_id": { "$gte": 0 } }, "limit": 0 }];
+    begin(
+        &mut world,
+        conn,
+        &doc! { "delete": "c", "deletes": deletes },
+    );
+    assert!(world.reply(conn).is_none(), "it has paused");
+    let rename = doc! {
+        "renameCollection": "d.big", "to": "d.c", "dropTarget": true, "$db": "admin",
+    };
+    let (reply, _) = run(&mut world, other, third, &rename);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    while world.reply(conn).is_none() {
+        go_on(&mut world);
+    }
+    assert_eq!(count(&mut world, other, doc! {}), DOCUMENTS);
+}
+
+#[test]
+fn a_statement_of_a_transaction_is_executed_as_a_whole() {
+    let (mut world, conn, other) = filled_set();
+    let updates = vec![doc! { "q": expensive(), "u": { "$set": { "t": 1 } }, "multi": true }];
+    let mut update = numbered(doc! { "update": "c", "updates": updates });
+    update.extend(doc! { "startTransaction": true, "autocommit": false });
+    begin(&mut world, conn, &update);
+    let job = world.deployment.poll_job(world.now).expect("a search");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("the whole statement is executed");
+    assert_eq!(reply.get_i32("nModified").ok(), Some(DOCUMENTS), "{reply}");
+    assert_eq!(
+        count(&mut world, other, doc! { "t": 1 }),
+        0,
+        "it is not committed"
+    );
+}
+
+#[test]
+fn a_write_goes_on_after_its_client_has_disconnected() {
+    let (mut world, conn, other) = filled();
+    let updates = vec![doc! { "q": {}, "u": { "$set": { "left": 1 } }, "multi": true }];
+    begin(
+        &mut world,
+        conn,
+        &doc! { "update": "c", "updates": updates },
+    );
+    world.deployment.handle_disconnected(world.now, conn);
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    assert_eq!(
+        world.deployment.connections(),
+        1,
+        "the connection is forgotten"
+    );
+    assert_eq!(count(&mut world, other, doc! { "left": 1 }), DOCUMENTS);
+}
+
+#[test]
+fn all_parts_of_a_command_have_the_same_time() {
+    let (mut world, conn, other) = filled();
+    let updates = vec![doc! { "q": {}, "u": [{ "$set": { "at": "$$NOW" } }], "multi": true }];
+    begin(
+        &mut world,
+        conn,
+        &doc! { "update": "c", "updates": updates },
+    );
+    while world.reply(conn).is_none() {
+        world.run_for(Duration::from_millis(3));
+        go_on(&mut world);
+    }
+    let distinct = doc! { "distinct": "c", "key": "at" };
+    let third = world.connect(0);
+    let (reply, _) = run(&mut world, other, third, &distinct);
+    let values = reply.get_array("values").expect("the times");
+    assert_eq!(values.len(), 1, "{reply}");
+}
+
+#[test]
+fn an_ordered_insert_reports_its_first_error_only() {
+    let (mut world, conn) = of_release([4, 4, 29]);
+    let documents = vec![
+        doc! { "_id": 1 },
+        doc! { "_id": 1 },
+        doc! { "_id": 2, "$a": 1 },
+    ];
+    let reply = send(
+        &mut world,
+        conn,
+        doc! { "insert": "c", "documents": documents },
+    );
+    let errors = reply.get_array("writeErrors").expect("an error");
+    assert_eq!(errors.len(), 1, "{reply}");
+    let error = errors[0].as_document().expect("a document");
+    assert_eq!(error.get_i32("index").ok(), Some(1), "{reply}");
+}
