@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 const MAX_PAUSE: Span = Span(Duration::from_secs(10));
 
 /// The slowness of a member towards its clients. A later one of the same member replaces it. A
-/// member that starts again has none.
+/// member that starts again has none, also if it was set while the member was not running.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SlowMember {

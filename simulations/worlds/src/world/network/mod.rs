@@ -396,7 +396,11 @@ impl Network {
                         self.forget_if_unused(id);
                     }
                 }
-                Action::Listen(member) => self.listening[member] = true,
+                Action::Listen(member) => {
+                    self.listening[member] = true;
+                    // It can have been set while the member was not running.
+                    self.slow.remove(&member);
+                }
                 Action::StopListening(member) => {
                     self.listening[member] = false;
                     self.slow.remove(&member);
