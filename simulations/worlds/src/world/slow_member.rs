@@ -90,13 +90,19 @@ mod tests {
     /// Runs a replica set with this slowness until [`END`].
     fn slowed(way: Way, slow: SlowMember) -> Report {
         assert_eq!(slow.idle(), None);
-        let event = |at, event| Scheduled {
-            at: Span(at),
-            event,
+        let begin = (Duration::from_secs(2), Disaster::SlowMember(slow));
+        run(way, 3, &[begin, (END, Disaster::EndSlowness)])
+    }
+
+    /// Runs members with these events.
+    fn run(way: Way, members: usize, events: &[(Duration, Disaster)]) -> Report {
+        let scheduled = |(at, event): &(Duration, Disaster)| Scheduled {
+            at: Span(*at),
+            event: event.clone(),
         };
         let scenario = Scenario {
             shape: Some(WorldShape::ReplicaSet),
-            members: Some(3),
+            members: Some(members),
             clients: Some(2),
             tasks: Some(4),
             safety: Some(Span(Duration::from_secs(12))),
@@ -105,10 +111,7 @@ mod tests {
                 "maxPoolSize=4&heartbeatFrequencyMS=1000&connectTimeoutMS=2000".to_owned(),
             ),
             rates: Some(Rates::default()),
-            schedule: Some(vec![
-                event(Duration::from_secs(2), Disaster::SlowMember(slow)),
-                event(END, Disaster::EndSlowness),
-            ]),
+            schedule: Some(events.iter().map(scheduled).collect()),
             ..Scenario::default()
         };
         assert_eq!(scenario.fault(), None);
@@ -167,6 +170,27 @@ mod tests {
                 last < Instant::ZERO + END + Duration::from_secs(1),
                 "{way}: {last}"
             );
+        }
+    }
+
+    #[test]
+    fn a_killed_member_sends_no_further_pieces() {
+        let slow = SlowMember {
+            reads: false,
+            pause: Some(Span(Duration::from_millis(50))),
+            ..SlowMember::default()
+        };
+        let end = Duration::from_millis(2_500);
+        let events = [
+            (Duration::from_secs(2), Disaster::SlowMember(slow)),
+            (end, Disaster::Kill(0)),
+            (Duration::from_secs(6), Disaster::Restart(0)),
+        ];
+        for way in [Way::Core, Way::Runtime] {
+            let report = run(way, 1, &events);
+            let (count, last) = lines(&report, " gets 16 bytes ");
+            assert!(count > 10, "{way}: {count}");
+            assert!(last <= Instant::ZERO + end, "{way}: {last}");
         }
     }
 

@@ -385,6 +385,7 @@ impl Network {
                     let id = LinkId(conn.0);
                     let is_reset = self.random.chance(1, 2);
                     self.drop_unread(id);
+                    self.drop_pieces(now, id);
                     if let Some(link) = self.links.get_mut(&id) {
                         link.has_server = false;
                         let end = if is_reset {
@@ -404,6 +405,7 @@ impl Network {
                 Action::StopListening(member) => {
                     self.listening[member] = false;
                     self.slow.remove(&member);
+                    self.drop_pieces_of(now, member);
                 }
                 Action::Report(event) => {
                     trace.mark(now, MarkKind::Member, format_args!("{event}"));
