@@ -74,6 +74,7 @@ impl Error for ScenarioError {}
 ///     .shape(WorldShape::Sharded)
 ///     .shards(2)
 ///     .disasters(3)
+///     .swarm(true)
 ///     .build()?;
 /// assert_eq!(routers.schedule, None);
 /// # Ok::<(), ScenarioError>(())
@@ -144,6 +145,11 @@ setters! {
     /// Sets the number of disasters that are drawn, up to 10,000. No effect beside a
     /// [`schedule`](Self::schedule).
     disasters: usize => Some(disasters);
+    /// Sets whether the seed also draws the servers, the seed list and further kinds of disasters,
+    /// as [`WorldOptions::swarm`](crate::world::WorldOptions::swarm) says. Then the scenario names
+    /// no [release](Self::version), no [member](Self::member) and no [`schedule`](Self::schedule).
+    /// Default: false.
+    swarm: bool => Some(swarm);
     /// Sets the rates of all faults: in how many of 1000 cases each fault happens.
     rates: Rates => Some(rates);
 }
