@@ -5,6 +5,7 @@ use super::{
     plan::Disaster,
     scenario::{Scenario, WorldShape},
 };
+use std::collections::BTreeSet;
 
 impl Scenario {
     /// Returns the reason why an event has no effect, if there is one.
@@ -48,6 +49,9 @@ impl Scenario {
                 if remove.is_empty() || remove.contains(&member) =>
             {
                 Some("a `force-configuration` removes other members than its own")
+            }
+            Disaster::ForceConfiguration { ref remove, .. } if has_twice(remove) => {
+                Some("a `force-configuration` names a member twice in `remove`")
             }
             Disaster::RemoveMember(_)
             | Disaster::AddMember(_)
@@ -103,4 +107,9 @@ impl Scenario {
             self.lacks_configuration().or_else(|| new.options().fault())
         }
     }
+}
+
+/// True if a member is in a list of members more than once.
+fn has_twice(members: &[usize]) -> bool {
+    members.iter().collect::<BTreeSet<_>>().len() < members.len()
 }
