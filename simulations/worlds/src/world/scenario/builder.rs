@@ -306,7 +306,8 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// If a run fails or cannot begin, or if the environment variable is not a number.
+    /// If a run fails or cannot begin, if the range of seeds is empty, or if the environment
+    /// variable is not a number.
     pub fn assert_seeds(&self, command: &str, seeds: Range<u64>, way: Way) {
         each_seed(command, seeds, |seed| match self.run(seed, way) {
             Ok(report) => assert!(report.failure.is_none(), "{report}"),
@@ -335,6 +336,13 @@ mod tests {
     fn a_scenario_in_code_runs_over_seeds() {
         let scenario = step_down().build().expect("it is possible");
         scenario.assert_seeds("cargo test", 0..3, Way::Core);
+    }
+
+    #[test]
+    #[should_panic(expected = "is empty")]
+    fn a_range_without_seeds_ends_the_test() {
+        let scenario = step_down().build().expect("it is possible");
+        scenario.assert_seeds("cargo test", 5..5, Way::Core);
     }
 
     #[test]
