@@ -27,7 +27,8 @@ pub struct SlowMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Span>,
     /// The number of bytes of a connection that a client can send before the member reads them.
-    /// Default: 64, less than a request, because the requests of worlds are small.
+    /// Another one than the default needs [`reads`](Self::reads). Default: 64, less than a request,
+    /// because the requests of worlds are small.
     pub window: usize,
 }
 
@@ -53,6 +54,8 @@ impl SlowMember {
             Some("a `slow-member` with `writes` needs a `pause`")
         } else if self.bytes == 0 || self.window == 0 {
             Some("`bytes` and `window` of a `slow-member` must be above zero")
+        } else if !self.reads && self.window != Self::default().window {
+            Some("a `slow-member` with `window` needs `reads`, which it limits")
         } else if self.pause > Some(MAX_PAUSE) {
             Some("the `pause` of a `slow-member` must be at most 10s")
         } else {
@@ -202,6 +205,8 @@ mod tests {
         assert!(slow.idle().is_some_and(|why| why.contains("10s")));
         slow.pause = Some(MAX_PAUSE);
         assert_eq!(slow.idle(), None);
+        (slow.reads, slow.window) = (false, 100);
+        assert!(slow.idle().is_some_and(|why| why.contains("`window`")));
         slow.bytes = 0;
         assert!(slow.idle().is_some_and(|why| why.contains("above zero")));
         (slow.reads, slow.writes) = (false, false);

@@ -339,7 +339,7 @@ fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan
         let reads_nothing = random.chance(1, 3);
         // With shorter pauses, a run would need too many steps.
         let pause = Span(Duration::from_millis(10 + random.below(190)));
-        let slow = SlowMember {
+        let mut slow = SlowMember {
             member: Some(index(random, options.members)),
             reads: reads_nothing || random.chance(2, 3),
             writes: !reads_nothing,
@@ -347,6 +347,9 @@ fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan
             pause: (!reads_nothing).then_some(pause),
             window: 16 + index(random, 500),
         };
+        if !slow.reads {
+            slow.window = SlowMember::default().window;
+        }
         plan.push((at, Disaster::SlowMember(slow)));
         plan.push((end, Disaster::EndSlowness));
     }
