@@ -270,9 +270,9 @@ impl TokioWorld {
     ///   that has a window although it does not read slowly.
     /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
     ///   one above 1000.
-    /// - For a [`Disaster::FailCommands`] without commands, with a command that servers do not have,
-    ///   without a code, a close or a block of a millisecond or more, with a code of 0 or less, with
-    ///   a code and a close, with labels and no code, or with 0 times.
+    /// - For a [`Disaster::FailCommands`] without commands or with one that servers do not have,
+    ///   without all of a code, a close and a block of a millisecond or more, with a code of 0 or
+    ///   less, with both a code and a close, with labels and no code, or with 0 times.
     pub fn strike(&self, disaster: &Disaster) {
         let check = |deployment: &Deployment| disaster.check(deployment.options());
         if let Err(reason) = self.runtime().inspect(check) {

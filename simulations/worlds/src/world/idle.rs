@@ -45,17 +45,8 @@ impl Scenario {
                 member,
                 ref options,
             } => self.idle_change(member, options),
-            Disaster::ForceConfiguration { member, ref remove }
-                if remove.is_empty() || remove.contains(&member) =>
-            {
-                Some("a `force-configuration` removes other members than its own")
-            }
-            Disaster::ForceConfiguration { ref remove, .. } if has_twice(remove) => {
-                Some("a `force-configuration` names a member twice in `remove`")
-            }
-            Disaster::RemoveMember(_)
-            | Disaster::AddMember(_)
-            | Disaster::ForceConfiguration { .. } => self.lacks_configuration(),
+            Disaster::ForceConfiguration { member, ref remove } => self.idle_force(member, remove),
+            Disaster::RemoveMember(_) | Disaster::AddMember(_) => self.lacks_configuration(),
             Disaster::Resync(_)
                 if self.shape != Some(WorldShape::ReplicaSet)
                     || self.members.is_none_or(|n| n < 3) =>
@@ -94,6 +85,17 @@ impl Scenario {
         }
     }
 
+    fn idle_force(&self, member: usize, remove: &[usize]) -> Option<&'static str> {
+        let unique: BTreeSet<&usize> = remove.iter().collect();
+        if remove.is_empty() || remove.contains(&member) {
+            Some("a `force-configuration` removes other members than its own")
+        } else if unique.len() < remove.len() {
+            Some("a `force-configuration` names a member twice in `remove`")
+        } else {
+            self.lacks_configuration()
+        }
+    }
+
     fn idle_change(&self, member: usize, new: &WorldMember) -> Option<&'static str> {
         let equal = WorldMember::default();
         let old = self.member_options.get(member).unwrap_or(&equal);
@@ -107,9 +109,4 @@ impl Scenario {
             self.lacks_configuration().or_else(|| new.options().fault())
         }
     }
-}
-
-/// True if a member is in a list of members more than once.
-fn has_twice(members: &[usize]) -> bool {
-    members.iter().collect::<BTreeSet<_>>().len() < members.len()
 }
