@@ -65,12 +65,13 @@ fn operation(text: &str) -> Result<u64, String> {
 
 /// Runs the subcommand. The exit code is 0 if the run is the recorded one as far as it went, and 1
 /// if it differs, or never comes to what `--find`, `--member` or `--operation` names. It is 2 if
-/// the file cannot be replayed, or if nothing can be printed.
+/// the file cannot be replayed, if its run has no such member, or if nothing can be printed.
 pub(crate) fn run(arguments: &ReplayRun) -> io::Result<ExitCode> {
     let path = arguments.file.display();
     let error = match replay(arguments) {
         Ok(code) => return Ok(code),
         Err(Trouble::Recording(error)) => format!("{path}: {error}"),
+        Err(Trouble::NoMember(member)) => format!("{path}: the run has no member {member}"),
         // A reader of the output that has gone ends the replay.
         Err(Trouble::Console(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return Ok(ExitCode::SUCCESS);

@@ -58,7 +58,7 @@ impl Goal {
         match self {
             Self::Text(_) => Some("no step has this text".to_owned()),
             Self::Member(member, state) => {
-                Some(format!("member {member} is never {}", name(*state)))
+                Some(format!("member {member} is never {}", state.name()))
             }
             Self::Operation(number) => Some(format!("fewer than {number} operations begin")),
             Self::End | Self::Time(_) | Self::Steps(_) => None,
@@ -100,7 +100,7 @@ impl fmt::Display for Breakpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
-            Self::Member { member, state, .. } => write!(f, "{member}={}", name(*state)),
+            Self::Member { member, state, .. } => write!(f, "{member}={}", state.name()),
         }
     }
 }
@@ -121,6 +121,8 @@ pub enum Outcome {
 pub enum Trouble {
     /// The recording cannot be read.
     Recording(io::Error),
+    /// The run has no member of this number.
+    NoMember(usize),
     /// The commands cannot be read, or nothing can be printed.
     Console(io::Error),
 }
@@ -208,6 +210,11 @@ impl<'a> Replay<'a> {
     }
 
     fn step(&mut self, step: &Step<'_>) -> Result<ControlFlow<()>, Trouble> {
+        if let Goal::Member(member, _) = self.goal
+            && step.member_state(member).is_none()
+        {
+            return Err(Trouble::NoMember(member));
+        }
         for line in step.lines.lines() {
             let recorded = self.recorded.next_line().map_err(Trouble::Recording)?;
             if recorded != Line::Trace(line.to_owned()) {
@@ -326,15 +333,17 @@ impl<'a> Replay<'a> {
                 Ok(())
             }
             ("m", text) => match member(text) {
-                Ok((member, state)) => {
-                    let was_there = step.member_state(member) == Some(state);
-                    self.breakpoints.push(Breakpoint::Member {
-                        member,
-                        state,
-                        was_there,
-                    });
-                    Ok(())
-                }
+                Ok((member, state)) => match step.member_state(member) {
+                    None => writeln!(self.out, "there is no member {member}"),
+                    Some(present) => {
+                        self.breakpoints.push(Breakpoint::Member {
+                            member,
+                            state,
+                            was_there: present == state,
+                        });
+                        Ok(())
+                    }
+                },
                 Err(reason) => writeln!(self.out, "{reason}"),
             },
             ("d", "") => {
@@ -412,21 +421,6 @@ pub fn time(text: &str) -> Result<Instant, String> {
     }
 }
 
-/// The states of a member.
-const STATES: [MemberState; 6] = [
-    MemberState::Standalone,
-    MemberState::Router,
-    MemberState::Primary,
-    MemberState::Secondary,
-    MemberState::Arbiter,
-    MemberState::Down,
-];
-
-/// Returns the name of a state, such as `primary`.
-fn name(state: MemberState) -> String {
-    format!("{state:?}").to_lowercase()
-}
-
 /// Reads a member and its state, such as `2=primary`. Members count from 0.
 ///
 /// # Errors
@@ -434,11 +428,12 @@ fn name(state: MemberState) -> String {
 /// The text is not of this form, or the state is unknown. The error lists the states.
 pub fn member(text: &str) -> Result<(usize, MemberState), String> {
     let parsed = text.split_once('=').and_then(|(member, wanted)| {
-        let state = STATES.into_iter().find(|state| name(*state) == wanted)?;
+        let mut states = MemberState::ALL.into_iter();
+        let state = states.find(|state| state.name() == wanted)?;
         Some((member.parse().ok()?, state))
     });
     parsed.ok_or_else(|| {
-        let names = STATES.map(name).join(", ");
+        let names = MemberState::ALL.map(MemberState::name).join(", ");
         format!("`{text}` is no state of a member: write 2=primary, or another one of {names}")
     })
 }

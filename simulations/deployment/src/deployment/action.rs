@@ -137,3 +137,64 @@ pub enum MemberState {
     /// A member whose process is not running.
     Down,
 }
+
+impl MemberState {
+    /// All states.
+    pub const ALL: [Self; 8] = [
+        Self::Standalone,
+        Self::Router,
+        Self::Primary,
+        Self::Secondary,
+        Self::Syncing,
+        Self::Arbiter,
+        Self::Removed,
+        Self::Down,
+    ];
+
+    /// Returns the name of the state, such as `primary`.
+    ///
+    /// ```
+    /// use onionskin_deployment::deployment::MemberState;
+    ///
+    /// assert!(MemberState::ALL.iter().any(|state| state.name() == "syncing"));
+    /// ```
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "standalone",
+            Self::Router => "router",
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+            Self::Syncing => "syncing",
+            Self::Arbiter => "arbiter",
+            Self::Removed => "removed",
+            Self::Down => "down",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the state that follows in the list of all states. A new state needs an arm here.
+    const fn next(state: Option<MemberState>) -> Option<MemberState> {
+        Some(match state {
+            None => MemberState::Standalone,
+            Some(MemberState::Standalone) => MemberState::Router,
+            Some(MemberState::Router) => MemberState::Primary,
+            Some(MemberState::Primary) => MemberState::Secondary,
+            Some(MemberState::Secondary) => MemberState::Syncing,
+            Some(MemberState::Syncing) => MemberState::Arbiter,
+            Some(MemberState::Arbiter) => MemberState::Removed,
+            Some(MemberState::Removed) => MemberState::Down,
+            Some(MemberState::Down) => return None,
+        })
+    }
+
+    #[test]
+    fn the_list_has_all_states_of_members() {
+        let all = std::iter::successors(next(None), |state| next(Some(*state)));
+        assert_eq!(all.collect::<Vec<_>>(), MemberState::ALL);
+    }
+}

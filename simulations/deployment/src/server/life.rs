@@ -51,6 +51,8 @@ impl Member {
 
     pub(crate) fn restart(&mut self, now: Instant) {
         self.replica.restart(now);
+        // It can have been set while the process was not running.
+        self.overload = Overload::default();
         self.up = true;
         self.begin_life(now);
         self.schedule_expiry(now);

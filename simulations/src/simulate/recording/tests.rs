@@ -206,13 +206,22 @@ fn a_replay_ends_at_the_state_of_a_member() {
 }
 
 #[test]
+fn a_member_that_does_not_exist_is_refused() {
+    let file = Temporary::new("no-member");
+    file.record_scenario(KILLED, 7, Way::Core);
+    let (outcome, _) = file.try_replay(Goal::Member(77, MemberState::Primary), None);
+    assert!(matches!(outcome, Err(Trouble::NoMember(77))), "{outcome:?}");
+}
+
+#[test]
 fn a_breakpoint_is_where_a_member_comes_to_a_state() {
     let file = Temporary::new("breakpoint");
     file.record_scenario(KILLED, 7, Way::Core);
-    let commands = "m 1=leader\nm 0=down\nb\nc\ns server 0\nc\nd\nb\nq\n";
+    let commands = "m 1=leader\nm 77=down\nm 0=down\nb\nc\ns server 0\nc\nd\nb\nq\n";
     let (outcome, printed) = file.replay(Goal::Steps(1), Some(commands));
     assert_eq!(outcome, Outcome::Stopped);
     assert!(printed.contains("`1=leader` is no state"), "{printed}");
+    assert!(printed.contains("there is no member 77"), "{printed}");
     assert_eq!(printed.matches("0=down\n").count(), 1, "{printed}");
     let (_, stopped) = printed.split_once("member 0 is killed").expect("a stop");
     assert!(stopped.contains("server 0: Down\n"), "{stopped}");
@@ -251,7 +260,10 @@ fn a_replay_ends_at_the_operation_with_a_number() {
 
 #[test]
 fn states_of_members_are_read() {
-    assert_eq!(member("2=primary"), Ok((2, MemberState::Primary)));
+    for state in MemberState::ALL {
+        let text = format!("2={}", state.name());
+        assert_eq!(member(&text), Ok((2, state)));
+    }
     for wrong in [
         "",
         "2",

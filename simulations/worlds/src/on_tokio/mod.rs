@@ -259,10 +259,20 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For a member, a shard or a client that does not exist, for a [`Disaster::Upgrade`] to an
-    /// unknown release or without a replica set, for [`Disaster::Freeze`] and
-    /// [`Disaster::CloseClient`], because only the program can stop or close its clients, and for
-    /// [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name server.
+    /// - For a member, a shard or a client that does not exist.
+    /// - For a [`Disaster::Upgrade`] to an unknown release or without a replica set.
+    /// - For [`Disaster::Freeze`] and [`Disaster::CloseClient`], because only the program can stop
+    ///   or close its clients.
+    /// - For [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name
+    ///   server.
+    /// - For a [`Disaster::SlowMember`] that neither reads nor writes slowly, that writes slowly
+    ///   without a pause, whose pause is longer than 10 s, whose pieces or window have no bytes, or
+    ///   that has a window although it does not read slowly.
+    /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
+    ///   one above 1000.
+    /// - For a [`Disaster::FailCommands`] without commands or with one that servers do not have,
+    ///   without all of a code, a close and a block of a millisecond or more, with a code of 0 or
+    ///   less, with both a code and a close, with labels and no code, or with 0 times.
     pub fn strike(&self, disaster: &Disaster) {
         let check = |deployment: &Deployment| disaster.check(deployment.options());
         if let Err(reason) = self.runtime().inspect(check) {

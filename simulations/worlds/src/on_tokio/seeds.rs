@@ -35,8 +35,8 @@ impl<E: fmt::Debug> Outcome for Result<(), E> {
 ///
 /// # Panics
 ///
-/// If a run panics or returns an error, or has not ended after 24 hours of virtual time, or if the
-/// environment variable is not a number.
+/// If a run panics or returns an error, or has not ended after 24 hours of virtual time, if the
+/// range of seeds is empty, or if the environment variable is not a number.
 pub fn seeds<F>(command: &str, seeds: Range<u64>, test: impl Fn(u64) -> F)
 where
     F: Future<Output: Outcome>,

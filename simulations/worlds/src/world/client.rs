@@ -3,6 +3,7 @@
 use super::{
     options::Workload,
     scenario::{MAX_TASKS, Scenario},
+    setup::client_options,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -77,6 +78,10 @@ pub(super) fn fault(scenario: &Scenario) -> Option<String> {
         ));
     }
     let has_script = scenario.workload != Some(Workload::Applications);
+    let common = scenario.client_options.as_deref();
+    if !has_script && common.is_some_and(reads_elsewhere) {
+        return Some(NEEDS_PRIMARY.to_owned());
+    }
     scenario.each_client.iter().find_map(|client| {
         if client
             .tasks
@@ -87,8 +92,22 @@ pub(super) fn fault(scenario: &Scenario) -> Option<String> {
         if !has_script && (client.work.is_some() || client.pace.is_some()) {
             return Some("`work` and `pace` need the workload `marks`".to_owned());
         }
-        client.client_options.as_deref().and_then(foreign_option)
+        let own = client.client_options.as_deref();
+        if !has_script && own.is_some_and(reads_elsewhere) {
+            return Some(NEEDS_PRIMARY.to_owned());
+        }
+        own.and_then(foreign_option)
     })
+}
+
+/// The reason why clients of applications have no other read preference.
+const NEEDS_PRIMARY: &str =
+    "the transactions of `applications` need the read preference `primary`, so leave out others";
+
+/// True if a client with these options reads from other servers than the primary.
+fn reads_elsewhere(options: &str) -> bool {
+    let parsed = client_options(&format!("mongodb://member0/?{options}"));
+    parsed.is_ok_and(|parsed| !parsed.read_preference().is_primary())
 }
 
 /// Returns the fault of a client's options that the world sets itself, or that it does not have.
@@ -151,11 +170,24 @@ mod tests {
                 client.pace = Some(Pace::Idle);
                 scenario.workload = Some(Workload::Applications);
             }),
+            fault(|client, scenario| {
+                client.client_options = Some("readPreference=nearest".to_owned());
+                scenario.workload = Some(Workload::Applications);
+            }),
+            fault(|_, scenario| {
+                scenario.client_options = Some("readPreference=secondary".to_owned());
+                scenario.workload = Some(Workload::Applications);
+            }),
         ];
-        for (fault, text) in faults
-            .iter()
-            .zip(["2 tables", "`tasks`", "`tls`", "`marks`"])
-        {
+        let texts = [
+            "2 tables",
+            "`tasks`",
+            "`tls`",
+            "`marks`",
+            "`primary`",
+            "`primary`",
+        ];
+        for (fault, text) in faults.iter().zip(texts) {
             assert!(fault.contains(text), "{fault}");
         }
     }

@@ -85,7 +85,34 @@ fn has_time(scenario: &Scenario, span: Span) -> bool {
         return false;
     };
     match &scenario.schedule {
-        None => scenario.disasters != Some(0) && span < safety,
+        // With `swarm`, the seed draws further disasters beside the number of `disasters`.
+        None => {
+            let has_disasters = scenario.disasters != Some(0) || scenario.swarm == Some(true);
+            has_disasters && span < safety
+        }
         Some(events) => events.iter().any(|event| event.at.0 + span.0 <= safety.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn writes_are_expected_after_the_disasters_of_swarm() {
+        let mut scenario = Scenario {
+            safety: Some(Span(Duration::from_secs(20))),
+            disasters: Some(0),
+            expect: Some(Expect {
+                writes_within: Some(Span(Duration::from_secs(15))),
+                ..Expect::default()
+            }),
+            ..Scenario::default()
+        };
+        let fault = scenario.fault().expect("there is no event");
+        assert!(fault.contains("`writes-within`"), "{fault}");
+        scenario.swarm = Some(true);
+        assert_eq!(scenario.fault(), None);
     }
 }

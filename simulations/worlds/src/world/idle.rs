@@ -5,6 +5,7 @@ use super::{
     plan::Disaster,
     scenario::{Scenario, WorldShape},
 };
+use std::collections::BTreeSet;
 
 impl Scenario {
     /// Returns the reason why an event has no effect, if there is one.
@@ -44,14 +45,8 @@ impl Scenario {
                 member,
                 ref options,
             } => self.idle_change(member, options),
-            Disaster::ForceConfiguration { member, ref remove }
-                if remove.is_empty() || remove.contains(&member) =>
-            {
-                Some("a `force-configuration` removes other members than its own")
-            }
-            Disaster::RemoveMember(_)
-            | Disaster::AddMember(_)
-            | Disaster::ForceConfiguration { .. } => self.lacks_configuration(),
+            Disaster::ForceConfiguration { member, ref remove } => self.idle_force(member, remove),
+            Disaster::RemoveMember(_) | Disaster::AddMember(_) => self.lacks_configuration(),
             Disaster::Resync(_)
                 if self.shape != Some(WorldShape::ReplicaSet)
                     || self.members.is_none_or(|n| n < 3) =>
@@ -87,6 +82,17 @@ impl Scenario {
             Some("servers before release 6.0 are not reconfigured")
         } else {
             None
+        }
+    }
+
+    fn idle_force(&self, member: usize, remove: &[usize]) -> Option<&'static str> {
+        let unique: BTreeSet<&usize> = remove.iter().collect();
+        if remove.is_empty() || remove.contains(&member) {
+            Some("a `force-configuration` removes other members than its own")
+        } else if unique.len() < remove.len() {
+            Some("a `force-configuration` names a member twice in `remove`")
+        } else {
+            self.lacks_configuration()
         }
     }
 

@@ -140,6 +140,8 @@ impl Names {
                 Disaster::ListMembers(places) => names.list(Instant::ZERO, members, places),
                 Disaster::SilenceNames => names.be_silent(),
                 Disaster::FailNames(failures) => names.fail(*failures),
+                Disaster::MendNames => names.mend(Instant::ZERO),
+                Disaster::Heal => names.answer_again(Instant::ZERO),
                 _ => {}
             }
         }
@@ -299,6 +301,24 @@ mod tests {
             assert!((100..500).contains(&count), "{failure}: {count}");
         }
         names.mend(Instant::ZERO);
+        assert_eq!(names.draw_failure(), None);
+    }
+
+    #[test]
+    fn lookups_that_are_mended_at_the_beginning_do_not_fail() {
+        let first = |event| Scheduled {
+            at: Span(Duration::ZERO),
+            event,
+        };
+        let failures = LookupFailures {
+            failed: PER_MILLE,
+            ..LookupFailures::default()
+        };
+        let mut schedule = vec![first(Disaster::FailNames(failures))];
+        let mut names = names_of(&[], Some(&schedule));
+        assert_eq!(names.draw_failure(), Some(LookupFailure::Failed));
+        schedule.push(first(Disaster::MendNames));
+        let mut names = names_of(&[], Some(&schedule));
         assert_eq!(names.draw_failure(), None);
     }
 

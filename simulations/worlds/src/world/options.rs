@@ -177,7 +177,8 @@ pub struct WorldOptions {
     /// The rates of faults during the safety phase.
     pub rates: Rates,
     /// The number of disasters that are drawn for the safety phase, such as kills, partitions,
-    /// step-downs and frozen clients. Some of them affect several members.
+    /// step-downs and frozen clients. Some of them affect several members. With
+    /// [`swarm`](Self::swarm), the seed draws others besides.
     pub disasters: usize,
     /// The disasters of the run. Default: `None`, so that they are drawn.
     pub schedule: Option<Vec<Scheduled>>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The overload of one server or of all. A later overload of a server replaces an earlier one. A
-/// server that starts again has none.
+/// server that starts again has none, also if it was set while the server was not running.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ServerOverload {

@@ -1,10 +1,15 @@
 //! The releases of the servers of a scenario: those that can be mixed, and the upgrades.
 
 use super::{
+    options::Workload,
     plan::Disaster,
     scenario::{Scenario, Scheduled, WorldShape},
 };
 use onionskin_deployment::deployment::ServerVersion;
+
+/// The first release with snapshot reads outside of transactions, which the workload `applications`
+/// has.
+pub(super) const SNAPSHOT_READS: [u16; 3] = [5, 0, 0];
 
 /// The reason why an upgrade has no effect without a replica set.
 const NEEDS_SET: &str = "an `upgrade` needs `shape` and `members` of a replica set";
@@ -47,6 +52,12 @@ impl Scenario {
         let mut names = self.version.as_deref().into_iter().chain(own).chain(later);
         if let Some(fault) = names.find_map(|name| known(name).err()) {
             return Some(fault);
+        }
+        let lacks_snapshots = |version: &ServerVersion| version.release < SNAPSHOT_READS;
+        if self.workload == Some(Workload::Applications)
+            && self.first_versions().iter().any(lacks_snapshots)
+        {
+            return Some("`applications` need a `version` of 5.0 or later".to_owned());
         }
         let mut upgrades = self.upgrades();
         if let Some(fault) = upgrades.find_map(|upgrade| self.idle_upgrade(&upgrade)) {
@@ -148,7 +159,7 @@ struct Upgrade<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Way, Workload, WorldMember, scenario::Span};
+    use crate::world::{Way, WorldMember, scenario::Span};
     use std::time::Duration;
 
     /// Returns a scenario in which two of three members are upgraded, and later the last one.
@@ -234,6 +245,19 @@ mod tests {
             let version = scenario.options(seed).version;
             assert_eq!(version, Some(ServerVersion::default()), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_release_without_snapshot_reads_is_refused_for_applications() {
+        let mut scenario = Scenario {
+            workload: Some(Workload::Applications),
+            version: Some("4.4".to_owned()),
+            ..Scenario::default()
+        };
+        let fault = scenario.fault().expect("it is too old");
+        assert!(fault.contains("5.0 or later"), "{fault}");
+        scenario.version = Some("5.0".to_owned());
+        assert_eq!(scenario.fault(), None);
     }
 
     #[test]

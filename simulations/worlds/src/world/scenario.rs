@@ -89,8 +89,8 @@ pub struct Scenario {
     pub shards: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
-    /// The release of the servers, such as `6.0`. A member can have its own. Default: 7.0, or one
-    /// that is drawn for applications.
+    /// The release of the servers, such as `6.0`. A member can have its own. It is drawn only with
+    /// `swarm`, and for applications, which have 7.0 or 8.0. Default: 7.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The number of clients, at least one.
@@ -113,7 +113,8 @@ pub struct Scenario {
     pub max_latency: Option<Span>,
     /// The options of the clients' connection string, after the `?`.
     pub client_options: Option<String>,
-    /// True if the clients look up their seed list with a `mongodb+srv` string. It is not drawn.
+    /// True if the clients look up their seed list with a `mongodb+srv` string. It is drawn only
+    /// with `swarm`. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub srv: Option<bool>,
     /// The proxy of the clients.
@@ -122,13 +123,15 @@ pub struct Scenario {
     pub authentication: Option<bool>,
     /// The shortest time for which a member waits for a primary before it starts an election.
     pub election_timeout: Option<Span>,
-    /// The number of disasters that are drawn. No effect beside a schedule.
+    /// The number of disasters that are drawn, without those that `swarm` draws besides. No effect
+    /// beside a schedule.
     pub disasters: Option<usize>,
     /// True if the seed also draws the servers, the seed list and further kinds of disasters, as
     /// [`WorldOptions::swarm`] says. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swarm: Option<bool>,
-    /// The options of the first members of a replica set. The others are equal. Default: none.
+    /// The options of the first members of a replica set. The others are equal. They are drawn
+    /// only with `swarm`. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_options: Vec<WorldMember>,
     /// The rates of faults. A rate that a file does not name is zero.

@@ -2,7 +2,8 @@
 //! or shards which the world does not have.
 
 use super::{
-    options::GRACE,
+    member::WorldMember,
+    options::{GRACE, Workload},
     plan::{Disaster, Needs},
     scenario::{Scenario, Scheduled},
 };
@@ -15,7 +16,7 @@ impl Scenario {
         let Some(safety) = self.safety else {
             return Some("a `schedule` needs `safety`, the time after which faults end".to_owned());
         };
-        events.find_map(|Scheduled { at, event }| {
+        let fault = events.find_map(|Scheduled { at, event }| {
             let Needs {
                 members,
                 clients,
@@ -41,6 +42,116 @@ impl Scenario {
             lacks("members", members, self.members)
                 .or_else(|| lacks("clients", clients, self.clients))
                 .or_else(|| lacks("shards", shards, self.shards))
+        });
+        fault.or_else(|| self.secondary_fault())
+    }
+
+    /// Returns the reason why reads of the mode `secondary` fail at the end, if the events leave no
+    /// member for them. Applications have no such reads.
+    fn secondary_fault(&self) -> Option<String> {
+        let mut events: Vec<&Scheduled> = self.schedule.iter().flatten().collect();
+        events.sort_by_key(|scheduled| scheduled.at);
+        let removes = |scheduled: &&Scheduled| {
+            matches!(
+                scheduled.event,
+                Disaster::RemoveMember(_) | Disaster::ForceConfiguration { .. }
+            )
+        };
+        if self.workload == Some(Workload::Applications) || !events.iter().any(removes) {
+            return None;
+        }
+        let mut members = self.member_options.clone();
+        members.resize(self.members.unwrap_or(1), WorldMember::default());
+        for scheduled in events {
+            match &scheduled.event {
+                Disaster::RemoveMember(member) => members[*member].absent = true,
+                Disaster::AddMember(member) => members[*member].absent = false,
+                Disaster::ForceConfiguration { remove, .. } => {
+                    for member in remove {
+                        members[*member].absent = true;
+                    }
+                }
+                Disaster::Reconfigure { member, options } => {
+                    members[*member].hidden = options.hidden;
+                }
+                _ => {}
+            }
+        }
+        let is_readable = |member: &&WorldMember| {
+            let WorldMember {
+                absent,
+                arbiter,
+                hidden,
+                ..
+            } = **member;
+            !absent && !arbiter && !hidden
+        };
+        // One of them is the primary.
+        (members.iter().filter(is_readable).count() < 2).then(|| {
+            "the schedule leaves no secondary for reads: two members or more that are neither \
+             hidden nor arbiters must be in the set at its end"
+                .to_owned()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Span, WorldShape};
+    use std::time::Duration;
+
+    /// Returns the fault of a set of members with these events, one in each second.
+    fn fault(members: usize, events: &[Disaster]) -> Option<String> {
+        let scheduled = |(second, event): (u64, &Disaster)| Scheduled {
+            at: Span(Duration::from_secs(second)),
+            event: event.clone(),
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(members),
+            safety: Some(Span(Duration::from_secs(20))),
+            schedule: Some((0..).zip(events).map(scheduled).collect()),
+            ..Scenario::default()
+        };
+        scenario.fault()
+    }
+
+    fn force(remove: &[usize]) -> Disaster {
+        Disaster::ForceConfiguration {
+            member: 0,
+            remove: remove.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_leaves_no_secondary_is_refused() {
+        let hidden = Disaster::Reconfigure {
+            member: 1,
+            options: WorldMember {
+                priority: Some(0),
+                hidden: true,
+                ..WorldMember::default()
+            },
+        };
+        for (members, events) in [
+            (2, vec![Disaster::RemoveMember(1)]),
+            (3, vec![force(&[1, 2])]),
+            (3, vec![hidden, Disaster::RemoveMember(2)]),
+        ] {
+            let reason = fault(members, &events).expect("there is no secondary");
+            assert!(reason.contains("no secondary for reads"), "{reason}");
+        }
+        let mut events = vec![Disaster::RemoveMember(1)];
+        assert_eq!(fault(3, &events), None);
+        events.push(Disaster::AddMember(1));
+        assert_eq!(fault(2, &events), None);
+    }
+
+    #[test]
+    fn a_member_that_is_removed_twice_by_one_event_is_refused() {
+        let reason = fault(4, &[force(&[1, 1])]).expect("it is named twice");
+        assert!(reason.contains("twice"), "{reason}");
+        assert_eq!(fault(4, &[force(&[1])]), None);
     }
 }

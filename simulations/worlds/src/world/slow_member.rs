@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 const MAX_PAUSE: Span = Span(Duration::from_secs(10));
 
 /// The slowness of a member towards its clients. A later one of the same member replaces it. A
-/// member that starts again has none.
+/// member that starts again has none, also if it was set while the member was not running.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SlowMember {
@@ -27,7 +27,8 @@ pub struct SlowMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Span>,
     /// The number of bytes of a connection that a client can send before the member reads them.
-    /// Default: 64, less than a request, because the requests of worlds are small.
+    /// Another one than the default needs [`reads`](Self::reads). Default: 64, less than a request,
+    /// because the requests of worlds are small.
     pub window: usize,
 }
 
@@ -53,6 +54,8 @@ impl SlowMember {
             Some("a `slow-member` with `writes` needs a `pause`")
         } else if self.bytes == 0 || self.window == 0 {
             Some("`bytes` and `window` of a `slow-member` must be above zero")
+        } else if !self.reads && self.window != Self::default().window {
+            Some("a `slow-member` with `window` needs `reads`, which it limits")
         } else if self.pause > Some(MAX_PAUSE) {
             Some("the `pause` of a `slow-member` must be at most 10s")
         } else {
@@ -90,13 +93,19 @@ mod tests {
     /// Runs a replica set with this slowness until [`END`].
     fn slowed(way: Way, slow: SlowMember) -> Report {
         assert_eq!(slow.idle(), None);
-        let event = |at, event| Scheduled {
-            at: Span(at),
-            event,
+        let begin = (Duration::from_secs(2), Disaster::SlowMember(slow));
+        run(way, 3, &[begin, (END, Disaster::EndSlowness)])
+    }
+
+    /// Runs members with these events.
+    fn run(way: Way, members: usize, events: &[(Duration, Disaster)]) -> Report {
+        let scheduled = |(at, event): &(Duration, Disaster)| Scheduled {
+            at: Span(*at),
+            event: event.clone(),
         };
         let scenario = Scenario {
             shape: Some(WorldShape::ReplicaSet),
-            members: Some(3),
+            members: Some(members),
             clients: Some(2),
             tasks: Some(4),
             safety: Some(Span(Duration::from_secs(12))),
@@ -105,10 +114,7 @@ mod tests {
                 "maxPoolSize=4&heartbeatFrequencyMS=1000&connectTimeoutMS=2000".to_owned(),
             ),
             rates: Some(Rates::default()),
-            schedule: Some(vec![
-                event(Duration::from_secs(2), Disaster::SlowMember(slow)),
-                event(END, Disaster::EndSlowness),
-            ]),
+            schedule: Some(events.iter().map(scheduled).collect()),
             ..Scenario::default()
         };
         assert_eq!(scenario.fault(), None);
@@ -171,6 +177,27 @@ mod tests {
     }
 
     #[test]
+    fn a_killed_member_sends_no_further_pieces() {
+        let slow = SlowMember {
+            reads: false,
+            pause: Some(Span(Duration::from_millis(50))),
+            ..SlowMember::default()
+        };
+        let end = Duration::from_millis(2_500);
+        let events = [
+            (Duration::from_secs(2), Disaster::SlowMember(slow)),
+            (end, Disaster::Kill(0)),
+            (Duration::from_secs(6), Disaster::Restart(0)),
+        ];
+        for way in [Way::Core, Way::Runtime] {
+            let report = run(way, 1, &events);
+            let (count, last) = lines(&report, " gets 16 bytes ");
+            assert!(count > 10, "{way}: {count}");
+            assert!(last <= Instant::ZERO + end, "{way}: {last}");
+        }
+    }
+
+    #[test]
     fn a_slowness_without_effect_is_refused() {
         let mut slow = SlowMember::default();
         assert!(slow.idle().is_some_and(|why| why.contains("`pause`")));
@@ -178,6 +205,8 @@ mod tests {
         assert!(slow.idle().is_some_and(|why| why.contains("10s")));
         slow.pause = Some(MAX_PAUSE);
         assert_eq!(slow.idle(), None);
+        (slow.reads, slow.window) = (false, 100);
+        assert!(slow.idle().is_some_and(|why| why.contains("`window`")));
         slow.bytes = 0;
         assert!(slow.idle().is_some_and(|why| why.contains("above zero")));
         (slow.reads, slow.writes) = (false, false);

@@ -4,9 +4,10 @@
 use super::{
     member::WorldMember,
     names::LookupFailures,
-    options::{WorldOptions, index, world_seed},
+    options::{Workload, WorldOptions, index, world_seed},
     overload::ServerOverload,
     plan::Disaster,
+    releases::SNAPSHOT_READS,
     scenario::{Scenario, Span},
     slow_member::SlowMember,
 };
@@ -37,6 +38,9 @@ impl WorldOptions {
     /// changes of the SRV records, failing lookups, slow members and overload. The time of
     /// [grace](Self::grace) is 90 s or more.
     ///
+    /// With [`Workload::Applications`], servers have release 5.0 or later, for snapshot reads, and
+    /// clients read from the primary, as transactions need it.
+    ///
     /// ```
     /// use onionskin_worlds::world::WorldOptions;
     ///
@@ -50,18 +54,24 @@ impl WorldOptions {
         let has_releases = random.chance(1, 2);
         let has_unequal_members = random.chance(1, 2);
         let has_records = random.chance(1, 3);
-        let release = index(random, ServerVersion::NAMES.len() - 1);
+        let runs_applications = self.workload == Workload::Applications;
+        // The latest release has no later one for an upgrade.
+        let releases = ServerVersion::NAMES.into_iter();
+        let releases = releases.take(ServerVersion::NAMES.len() - 1);
+        let is_suited = |name: &&str| !runs_applications || has_snapshot_reads(name);
+        let releases: Vec<&str> = releases.filter(is_suited).collect();
+        let release = index(random, releases.len());
         self.rates.duplicate = [0, 0, 5, 30][index(random, 4)];
         self.swarm = true;
         self.grace = self.grace.max(SWARM_GRACE);
         if has_releases {
-            self.version = ServerVersion::named(ServerVersion::NAMES[release]);
+            self.version = ServerVersion::named(releases[release]);
         }
         if is_set && has_unequal_members {
             let members = 0..self.members;
             let drawn = members.map(|member| drawn_member(&self, member, random).options());
             self.member_options = drawn.collect();
-            if random.chance(1, 2) {
+            if random.chance(1, 2) && !runs_applications {
                 self.client_options.push_str(TAGGED);
             }
         }
@@ -99,6 +109,10 @@ impl Scenario {
         });
         self.member_options = named.collect();
     }
+}
+
+fn has_snapshot_reads(name: &str) -> bool {
+    ServerVersion::named(name).is_some_and(|version| version.release >= SNAPSHOT_READS)
 }
 
 fn name_of(version: ServerVersion) -> Option<String> {
@@ -325,7 +339,7 @@ fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan
         let reads_nothing = random.chance(1, 3);
         // With shorter pauses, a run would need too many steps.
         let pause = Span(Duration::from_millis(10 + random.below(190)));
-        let slow = SlowMember {
+        let mut slow = SlowMember {
             member: Some(index(random, options.members)),
             reads: reads_nothing || random.chance(2, 3),
             writes: !reads_nothing,
@@ -333,6 +347,9 @@ fn add_slow_members(options: &WorldOptions, random: &mut Random, plan: &mut Plan
             pause: (!reads_nothing).then_some(pause),
             window: 16 + index(random, 500),
         };
+        if !slow.reads {
+            slow.window = SlowMember::default().window;
+        }
         plan.push((at, Disaster::SlowMember(slow)));
         plan.push((end, Disaster::EndSlowness));
     }
@@ -419,6 +436,38 @@ mod tests {
                 let report = run_seed(seed, way, options);
                 assert!(report.failure.is_none(), "{report}");
             }
+        }
+    }
+
+    /// Returns a scenario of applications whose servers are drawn.
+    fn applications() -> Scenario {
+        Scenario {
+            workload: Some(Workload::Applications),
+            swarm: Some(true),
+            safety: Some(Span(Duration::from_secs(20))),
+            ..Scenario::default()
+        }
+    }
+
+    #[test]
+    fn servers_and_clients_of_applications_are_suited() {
+        for seed in 0..200 {
+            let options = applications().options(seed);
+            let own = options.member_options.iter().filter_map(|m| m.version);
+            let mut versions = own.chain(options.version);
+            let is_suited = |version: ServerVersion| version.release >= SNAPSHOT_READS;
+            assert!(versions.all(is_suited), "seed {seed}: {options:?}");
+            let text = &options.client_options;
+            assert!(!text.contains("readPreference"), "seed {seed}: {text}");
+        }
+    }
+
+    #[test]
+    fn applications_work_with_what_is_drawn() {
+        for seed in 0..6 {
+            let report = applications().run(seed, Way::Runtime);
+            let report = report.expect("it is possible");
+            assert!(report.failure.is_none(), "{report}");
         }
     }
 

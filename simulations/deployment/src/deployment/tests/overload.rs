@@ -91,9 +91,10 @@ fn an_overloaded_server_closes_new_connections_and_keeps_those_that_are_open() {
     assert_eq!(world.closed, [new]);
     let check = doc! { "hello": 1, "$db": "admin" };
     assert!(world.send_command(open, &check).is_some());
-    // The end of the process ends the overload.
+    // A process begins without overload.
     let now = world.now;
     world.deployment.kill(now, 0);
+    world.deployment.set_shedding(0, overload);
     world.deployment.restart(now, 0);
     let next = world.connect(0);
     assert!(world.send_command(next, &first_hello()).is_some());

@@ -293,8 +293,8 @@ impl CoreWorld {
             Holder::Task(task) => {
                 let is_reset = incoming == Incoming::Reset;
                 socket.inbox.push_back(incoming);
-                // A write that waits for room fails.
-                match is_reset && self.network.room(self.now, link, &mut self.trace) == Some(0) {
+                // A write that waits fails.
+                match is_reset {
                     true => self.write(client, task),
                     false => self.progress(client, task),
                 }

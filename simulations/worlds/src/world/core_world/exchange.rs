@@ -57,30 +57,31 @@ impl CoreWorld {
     }
 
     /// Writes the request, or a part of it. A partial write is continued later. Without room, the
-    /// write continues when there is some.
+    /// write continues when there is some. A write on a connection that was reset ends the
+    /// exchange.
     pub(super) fn write(&mut self, client: usize, task: usize) {
         let now = self.now;
-        let is_partial = self.random.chance(1, 8);
         let side = &mut self.sides[client];
         let State::Exchanging(exchange) = &mut side.tasks[task].state else {
             return;
         };
         let id = exchange.socket();
-        let link = side.sockets.get(&id).and_then(|socket| socket.link);
         let mut length = exchange.output().len();
         if length == 0 {
             return self.progress(client, task);
         }
+        let socket = side.sockets.get(&id);
+        if socket.is_some_and(|socket| socket.inbox.contains(&Incoming::Reset)) {
+            return self.end_exchange(client, task, Outcome::Failed(reset()));
+        }
+        let link = socket.and_then(|socket| socket.link);
+        let is_partial = self.random.chance(1, 8);
         if is_partial && length > 1 {
             length = 1 + index(&mut self.random, length - 1);
         }
         let room = link.and_then(|link| self.network.room(now, link, &mut self.trace));
         length = length.min(room.unwrap_or(length));
         if length == 0 {
-            let inbox = side.sockets.get(&id).map(|socket| &socket.inbox);
-            if inbox.is_some_and(|inbox| inbox.contains(&Incoming::Reset)) {
-                self.end_exchange(client, task, Outcome::Failed(reset()));
-            }
             return;
         }
         let bytes = exchange.output()[..length].to_vec();

@@ -385,6 +385,7 @@ impl Network {
                     let id = LinkId(conn.0);
                     let is_reset = self.random.chance(1, 2);
                     self.drop_unread(id);
+                    self.drop_pieces(now, id);
                     if let Some(link) = self.links.get_mut(&id) {
                         link.has_server = false;
                         let end = if is_reset {
@@ -396,10 +397,15 @@ impl Network {
                         self.forget_if_unused(id);
                     }
                 }
-                Action::Listen(member) => self.listening[member] = true,
+                Action::Listen(member) => {
+                    self.listening[member] = true;
+                    // It can have been set while the member was not running.
+                    self.slow.remove(&member);
+                }
                 Action::StopListening(member) => {
                     self.listening[member] = false;
                     self.slow.remove(&member);
+                    self.drop_pieces_of(now, member);
                 }
                 Action::Report(event) => {
                     trace.mark(now, MarkKind::Member, format_args!("{event}"));

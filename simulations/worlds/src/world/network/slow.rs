@@ -118,6 +118,40 @@ impl Network {
         }
     }
 
+    /// Drops the pieces of replies that a slow member has not sent, because it has closed the
+    /// connection.
+    pub(super) fn drop_pieces(&mut self, now: Instant, id: LinkId) {
+        let link = self.links.get_mut(&id);
+        let Some(link) = link.filter(|link| link.is_dripping) else {
+            return;
+        };
+        link.is_dripping = false;
+        let mut last = now;
+        self.under_way.retain(|(at, _), (other, parcel)| {
+            if *other != id {
+                return true;
+            }
+            match parcel {
+                Parcel::Answer(Incoming::Bytes(_)) => return false,
+                Parcel::Answer(_) => last = last.max(*at),
+                _ => {}
+            }
+            true
+        });
+        link.down.last = link.down.last.min(last);
+    }
+
+    /// Drops such pieces of all connections of a member, because its process has ended.
+    pub(super) fn drop_pieces_of(&mut self, now: Instant, member: usize) {
+        let links = self.links.iter();
+        let dripping = links.filter(|(_, link)| link.member == member && link.is_dripping);
+        let ids: Vec<LinkId> = dripping.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.drop_pieces(now, id);
+            self.forget_if_unused(id);
+        }
+    }
+
     /// Sends a reply in pieces, if its member is slow. Returns false if the member is not.
     pub(super) fn drip(&mut self, now: Instant, id: LinkId, bytes: &[u8]) -> bool {
         let Some(link) = self.links.get_mut(&id) else {

@@ -170,6 +170,7 @@ impl Picture {
             };
             let text = match state {
                 MemberState::Primary => format!("term {}", deployment.term(member)),
+                _ if kind_of(state) == SpanKind::Other => state.name().to_owned(),
                 _ => String::new(),
             };
             self.set_member(at, member, &address.to_string(), state, &text);
@@ -185,15 +186,7 @@ impl Picture {
         state: MemberState,
         text: &str,
     ) {
-        let kind = match state {
-            MemberState::Standalone => SpanKind::Standalone,
-            MemberState::Router => SpanKind::Mongos,
-            MemberState::Primary => SpanKind::Primary,
-            MemberState::Secondary => SpanKind::Secondary,
-            MemberState::Arbiter => SpanKind::Arbiter,
-            MemberState::Down => SpanKind::Down,
-            _ => SpanKind::Other,
-        };
+        let kind = kind_of(state);
         let new = || (name.to_owned(), Lane::default());
         let (_, lane) = self.members.entry(member).or_insert_with(new);
         lane.set(at, 0, kind, text);
@@ -207,6 +200,19 @@ impl Picture {
         for client in self.clients.values_mut() {
             client.finish(at);
         }
+    }
+}
+
+/// Returns the kind of the span of a member in this state.
+const fn kind_of(state: MemberState) -> SpanKind {
+    match state {
+        MemberState::Standalone => SpanKind::Standalone,
+        MemberState::Router => SpanKind::Mongos,
+        MemberState::Primary => SpanKind::Primary,
+        MemberState::Secondary => SpanKind::Secondary,
+        MemberState::Arbiter => SpanKind::Arbiter,
+        MemberState::Down => SpanKind::Down,
+        _ => SpanKind::Other,
     }
 }
 

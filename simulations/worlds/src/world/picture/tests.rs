@@ -146,3 +146,11 @@ fn long_texts_are_cut() {
     assert_eq!(cut("ä".repeat(MAX_CHARS)).chars().count(), MAX_CHARS);
     assert!(cut("ä".repeat(MAX_CHARS + 1)).ends_with("ä…"));
 }
+
+#[test]
+fn members_in_initial_sync_and_removed_ones_are_shown_as_others() {
+    let others = MemberState::ALL.into_iter();
+    let others = others.filter(|state| kind_of(*state) == SpanKind::Other);
+    let names: Vec<&str> = others.map(MemberState::name).collect();
+    assert_eq!(names, ["syncing", "removed"]);
+}

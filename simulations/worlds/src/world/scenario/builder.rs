@@ -74,6 +74,7 @@ impl Error for ScenarioError {}
 ///     .shape(WorldShape::Sharded)
 ///     .shards(2)
 ///     .disasters(3)
+///     .swarm(true)
 ///     .build()?;
 /// assert_eq!(routers.schedule, None);
 /// # Ok::<(), ScenarioError>(())
@@ -111,8 +112,9 @@ setters! {
     shards: usize => Some(shards);
     /// Sets the number of members, from 1 to 50. One member of a replica set is a standalone.
     members: usize => Some(members);
-    /// Sets the release of the servers, such as `6.0`. A member can have its own. Default: `7.0`,
-    /// or one that is drawn for [`Workload::Applications`].
+    /// Sets the release of the servers, such as `6.0`. A member can have its own. It is drawn only
+    /// with [`swarm`](Self::swarm), and for [`Workload::Applications`], which has 7.0 or 8.0.
+    /// Default: `7.0`.
     version: impl Into<String> => Some(version.into());
     /// Sets the number of clients, from 1 to 100.
     clients: usize => Some(clients);
@@ -131,8 +133,8 @@ setters! {
     max_latency: Duration => Some(Span(max_latency));
     /// Sets the options of the clients' connection string, after the `?`.
     client_options: impl Into<String> => Some(client_options.into());
-    /// Sets whether the clients look up their seed list with a `mongodb+srv` string. Default:
-    /// false.
+    /// Sets whether the clients look up their seed list with a `mongodb+srv` string. It is drawn
+    /// only with [`swarm`](Self::swarm). Default: false.
     srv: bool => Some(srv);
     /// Sets the proxy of the clients.
     proxy: WorldProxy => Some(proxy);
@@ -141,16 +143,22 @@ setters! {
     /// Sets the shortest time for which a member waits for a primary before it starts an election,
     /// at least 10 ms.
     election_timeout: Duration => Some(Span(election_timeout));
-    /// Sets the number of disasters that are drawn, up to 10,000. No effect beside a
-    /// [`schedule`](Self::schedule).
+    /// Sets the number of disasters that are drawn, up to 10,000, without those that
+    /// [`swarm`](Self::swarm) draws besides. No effect beside a [`schedule`](Self::schedule).
     disasters: usize => Some(disasters);
+    /// Sets whether the seed also draws the servers, the seed list and further kinds of disasters,
+    /// as [`WorldOptions::swarm`](crate::world::WorldOptions::swarm) says. Then the scenario names
+    /// no [release](Self::version), no [member](Self::member) and no [`schedule`](Self::schedule).
+    /// Default: false.
+    swarm: bool => Some(swarm);
     /// Sets the rates of all faults: in how many of 1000 cases each fault happens.
     rates: Rates => Some(rates);
 }
 
 impl ScenarioBuilder {
     /// Adds the options of the next member of a replica set, the first of which is member 0. `set`
-    /// changes the defaults of [`WorldMember`]. Members without options are equal.
+    /// changes the defaults of [`WorldMember`]. Members without options are equal. The options are
+    /// drawn only with [`swarm`](Self::swarm).
     ///
     /// ```
     /// use onionskin_worlds::world::{Scenario, ScenarioError, WorldShape};
@@ -298,7 +306,8 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// If a run fails or cannot begin, or if the environment variable is not a number.
+    /// If a run fails or cannot begin, if the range of seeds is empty, or if the environment
+    /// variable is not a number.
     pub fn assert_seeds(&self, command: &str, seeds: Range<u64>, way: Way) {
         each_seed(command, seeds, |seed| match self.run(seed, way) {
             Ok(report) => assert!(report.failure.is_none(), "{report}"),
@@ -327,6 +336,13 @@ mod tests {
     fn a_scenario_in_code_runs_over_seeds() {
         let scenario = step_down().build().expect("it is possible");
         scenario.assert_seeds("cargo test", 0..3, Way::Core);
+    }
+
+    #[test]
+    #[should_panic(expected = "is empty")]
+    fn a_range_without_seeds_ends_the_test() {
+        let scenario = step_down().build().expect("it is possible");
+        scenario.assert_seeds("cargo test", 5..5, Way::Core);
     }
 
     #[test]

@@ -49,8 +49,10 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Disaster, Pace, Rates, Span, WorldProxy, WorldShape, options::Workload};
-    use std::time::Duration;
+    use crate::world::{
+        Disaster, Pace, Rates, ScenarioBuilder, Span, WorldProxy, WorldShape, options::Workload,
+    };
+    use std::{collections::BTreeSet, time::Duration};
 
     const TEXT: &str = r#"
 about = "All keys."
@@ -92,10 +94,13 @@ succeeded = 7
 writes-within = "3s"
 "#;
 
-    #[test]
-    fn each_key_of_a_text_has_a_setter() {
+    const MEMBERS: &str =
+        "shape = \"replica-set\"\nmembers = 2\n[[member-options]]\npriority = 3\n";
+
+    /// Returns the builder of the scenario of [`TEXT`].
+    fn builder() -> ScenarioBuilder {
         let second = Duration::from_secs(1);
-        let built = Scenario::builder()
+        Scenario::builder()
             .about("All keys.")
             .sources(["one", "two"])
             .shape(WorldShape::Sharded)
@@ -124,22 +129,86 @@ writes-within = "3s"
             .schedule(9 * second, Disaster::ExpireLogins)
             .expect(|expect| expect.succeeded = Some(7))
             .expect(|expect| expect.writes_within = Some(Span(3 * second)))
-            .build()
-            .expect("it is possible");
-        assert_eq!(Scenario::from_toml(TEXT).as_ref(), Ok(&built));
-        let text = built.to_toml().expect("it has small numbers");
-        assert_eq!(Scenario::from_toml(&text), Ok(built));
+    }
+
+    /// Returns all fields of a scenario, and whether each is set. A new field needs a line here.
+    fn fields(scenario: &Scenario) -> [(&'static str, bool); 25] {
+        let Scenario {
+            about,
+            sources,
+            shape,
+            shards,
+            members,
+            version,
+            clients,
+            tasks,
+            each_client,
+            workload,
+            safety,
+            grace,
+            min_latency,
+            max_latency,
+            client_options,
+            srv,
+            proxy,
+            authentication,
+            election_timeout,
+            disasters,
+            swarm,
+            member_options,
+            rates,
+            schedule,
+            expect,
+        } = scenario;
+        [
+            ("about", !about.is_empty()),
+            ("sources", !sources.is_empty()),
+            ("shape", shape.is_some()),
+            ("shards", shards.is_some()),
+            ("members", members.is_some()),
+            ("version", version.is_some()),
+            ("clients", clients.is_some()),
+            ("tasks", tasks.is_some()),
+            ("client", !each_client.is_empty()),
+            ("workload", workload.is_some()),
+            ("safety", safety.is_some()),
+            ("grace", grace.is_some()),
+            ("min-latency", min_latency.is_some()),
+            ("max-latency", max_latency.is_some()),
+            ("client-options", client_options.is_some()),
+            ("srv", srv.is_some()),
+            ("proxy", proxy.is_some()),
+            ("authentication", authentication.is_some()),
+            ("election-timeout", election_timeout.is_some()),
+            ("disasters", disasters.is_some()),
+            ("swarm", swarm.is_some()),
+            ("member-options", !member_options.is_empty()),
+            ("rates", rates.is_some()),
+            ("schedule", schedule.is_some()),
+            ("expect", expect.is_some()),
+        ]
     }
 
     #[test]
-    fn the_options_of_members_are_the_same_in_code_and_text() {
-        let text = "shape = \"replica-set\"\nmembers = 2\n[[member-options]]\npriority = 3\n";
-        let built = Scenario::builder()
+    fn each_key_of_a_text_has_a_setter() {
+        let with_members = Scenario::builder()
             .shape(WorldShape::ReplicaSet)
             .members(2)
-            .member(|member| member.priority = Some(3))
-            .build();
-        assert_eq!(Scenario::from_toml(text), built);
+            .member(|member| member.priority = Some(3));
+        let mut seen = BTreeSet::new();
+        for (text, builder) in [
+            (TEXT, builder()),
+            (MEMBERS, with_members),
+            ("swarm = true\n", Scenario::builder().swarm(true)),
+        ] {
+            let built = builder.build().expect("it is possible");
+            assert_eq!(Scenario::from_toml(text).as_ref(), Ok(&built));
+            let again = built.to_toml().expect("it has small numbers");
+            assert_eq!(Scenario::from_toml(&again).as_ref(), Ok(&built));
+            seen.extend(fields(&built).into_iter().filter(|(_, is_set)| *is_set));
+        }
+        let all = fields(&Scenario::default()).map(|(name, _)| (name, true));
+        assert_eq!(seen, BTreeSet::from(all));
     }
 
     #[test]
