@@ -142,6 +142,9 @@ impl Replica {
         }
         let old = std::mem::replace(&mut self.config, config);
         self.events.push_back(ReplicaEvent::Changed);
+        if self.config.was_forced && !(old.was_forced && old.has(self.me)) {
+            self.agreed_in = 0;
+        }
         let is_same_vote = self.config.has_voters_of(&old);
         // Also a candidate, which could win with votes that follow.
         if !self.config.can_lead(self.me) {

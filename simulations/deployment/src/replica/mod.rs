@@ -131,6 +131,9 @@ pub(crate) struct Replica {
     records: Records,
     store: Store,
     commit: u64,
+    /// The last term in which this member's oplog agreed with that of the primary at the first kept
+    /// entry, the one before it, or a later one; 0 if none. Used only after a forced configuration.
+    agreed_in: u64,
     role: Role,
     leader: Option<usize>,
     leader_seen_at: Option<Instant>,
@@ -160,6 +163,7 @@ impl Replica {
             records: Records::default(),
             store: Store::new(),
             commit: 0,
+            agreed_in: 0,
             role: Role::Follower,
             leader: None,
             leader_seen_at: None,

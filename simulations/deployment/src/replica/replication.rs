@@ -187,8 +187,7 @@ impl Replica {
             // The member is alive, and has no further entries.
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
-        let contradicts = |entry: &Arc<Entry>| self.contradicts(entry.position);
-        if self.contradicts(previous) || entries.iter().any(contradicts) {
+        if self.contradicts(previous, &entries) {
             self.drop_data();
             self.events.push_back(ReplicaEvent::Changed);
             self.answer_syncing(from);
@@ -204,7 +203,7 @@ impl Replica {
             };
             return self.send(from, Kind::Appended { result: Err(hint) });
         }
-        let end = previous.index + entries.len() as u64;
+        let last = entries.last().map_or(previous, |entry| entry.position);
         for entry in entries {
             if let Err(misfit) = self.accept(entry) {
                 let event = ReplicaEvent::Diverged(misfit.to_string());
@@ -212,19 +211,34 @@ impl Replica {
             }
         }
         // The oplog is known to agree with the primary's only up to the last entry of this message.
-        self.commit = self.commit.max(commit.min(end));
+        self.commit = self.commit.max(commit.min(last.index));
+        if last.index > 0 && self.log.term_at(last.index) == Some(last.term) {
+            self.agreed_in = term;
+        }
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
-        self.send(from, Kind::Appended { result: Ok(end) });
+        let result = Ok(last.index);
+        self.send(from, Kind::Appended { result });
     }
 
-    /// True if an entry of the primary differs from one that this member knows to be committed.
-    /// That is possible only after a forced configuration. The member then needs an initial sync.
-    fn contradicts(&self, position: Position) -> bool {
-        let differs = |own: u64| own != position.term;
-        self.config.was_forced
-            && position.index <= self.commit
-            && self.log.term_at(position.index).is_some_and(differs)
+    /// True if a message of the primary, with entries after `previous`, can differ from entries
+    /// that this member knows to be committed. That is possible only after a forced configuration.
+    /// The member then needs an initial sync. Positions before the first kept entry cannot be
+    /// compared. They are known only if the oplogs agreed at a later position in the same term.
+    fn contradicts(&self, previous: Position, entries: &[Arc<Entry>]) -> bool {
+        if !self.config.was_forced {
+            return false;
+        }
+        let differs = |position: Position| {
+            let own = self.log.term_at(position.index);
+            position.index <= self.commit && own.is_some_and(|own| own != position.term)
+        };
+        let last = entries.last().map_or(previous, |entry| entry.position);
+        // The position 0 is before the first entry of each oplog.
+        let is_unknown = (1..self.log.base().index).contains(&last.index);
+        differs(previous)
+            || entries.iter().any(|entry| differs(entry.position))
+            || (is_unknown && self.agreed_in != self.term)
     }
 
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
@@ -402,8 +416,9 @@ impl Replica {
         }
         let last = copy.last;
         let known = self.log.term_at(last.index) == Some(last.term);
-        if self.contradicts(last) || (!known && last.index > self.commit) {
+        if self.contradicts(last, &[]) || (!known && last.index > self.commit) {
             self.install_copy(copy);
+            self.agreed_in = term;
         }
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });
