@@ -22,6 +22,11 @@ const INVALID: i32 = 93;
 /// The code of `CurrentConfigNotCommittedYet`.
 const NOT_COMMITTED: i32 = 308;
 
+/// The highest version that a command can give a configuration. Those above are for forced
+/// configurations, whose versions are higher than the given ones, and for the changes that a
+/// primary makes on its own.
+const MAX_VERSION: i32 = i32::MAX - 1_000_000;
+
 /// The code and the text of an error.
 type Refusal = (i32, String);
 
@@ -80,8 +85,7 @@ impl Member {
         version: i32,
     ) -> Result<(), Refusal> {
         self.check_members(&members, true)?;
-        self.replica.force(now, members, version);
-        Ok(())
+        is_installed(self.replica.force(now, members, version))
     }
 
     /// Installs a configuration. Fails with the code and the text of an error.
@@ -109,8 +113,7 @@ impl Member {
                 return Err((INCOMPATIBLE, text.to_owned()));
             }
         }
-        self.replica.reconfigure(now, members, version);
-        Ok(())
+        is_installed(self.replica.reconfigure(now, members, version))
     }
 
     /// Checks the options of all members of a new configuration. This member must be in it, and it
@@ -208,6 +211,13 @@ impl Member {
             );
             return Err(fault(INCOMPATIBLE, text));
         };
+        if version > MAX_VERSION {
+            let text = format!(
+                "this simulated server installs no configuration with a version above \
+                 {MAX_VERSION}"
+            );
+            return Err(fault(238, text));
+        }
         check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
         let members = self.named_members(new)?;
         let installed = match is_forced {
@@ -239,6 +249,17 @@ impl Member {
             members[place] = options(member)?;
         }
         Ok(members)
+    }
+}
+
+/// Fails if a configuration was not installed because its version is not above the present one.
+fn is_installed(is_installed: bool) -> Result<(), Refusal> {
+    match is_installed {
+        true => Ok(()),
+        false => {
+            let text = "the version of the new configuration is not above the present one";
+            Err((INCOMPATIBLE, text.to_owned()))
+        }
     }
 }
 

@@ -165,6 +165,8 @@ fn configurations_that_are_not_possible_are_refused() {
         drop(new.insert("settings", doc! { "chainingAllowed": false }))
     });
     refused(103, &|new| drop(new.insert("version", 1_i64 << 40)));
+    refused(238, &|new| drop(new.insert("version", i32::MAX)));
+    refused(238, &|new| drop(new.insert("version", i32::MAX - 999_999)));
     refused(103, &|new| change(new, primary, doc! { "priority": 0 }));
     refused(238, &|new| {
         change(new, other, doc! { "host": "elsewhere:27017" })
