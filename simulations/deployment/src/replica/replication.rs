@@ -3,9 +3,9 @@
 use super::{
     Peer, Position, Replica, ReplicaEvent, Role, log::Entry, message::Kind, sync::DataCopy,
 };
-use crate::store::Unapplied;
+use crate::store::{Change, Unapplied};
 use onionskin_core::time::Instant;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The largest number of entries in one message.
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
@@ -15,6 +15,10 @@ pub(crate) const MAX_SMALL_CHANGES: usize = 250;
 
 /// The largest size of the entries of a small message, in bytes. Its first entry can be larger.
 const MAX_SMALL_BYTES: usize = 1024 * 1024;
+
+/// The time for which entries keep copies of built indexes. A member that applies an entry later
+/// builds its indexes.
+const TIME_OF_COPIES: Duration = Duration::from_secs(10);
 
 impl Replica {
     /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
@@ -205,6 +209,7 @@ impl Replica {
         }
         let last = entries.last().map_or(previous, |entry| entry.position);
         for entry in entries {
+            self.note_copies(now, &entry);
             if let Err(misfit) = self.accept(entry) {
                 let event = ReplicaEvent::Diverged(misfit.to_string());
                 return self.events.push_back(event);
@@ -219,6 +224,27 @@ impl Replica {
         self.events.push_back(ReplicaEvent::Progress);
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });
+    }
+
+    /// Notes an entry that has copies of built indexes.
+    pub(super) fn note_copies(&mut self, now: Instant, entry: &Entry) {
+        if entry.changes.iter().any(Change::has_copies) {
+            self.copies.push_back((entry.position.index, now));
+        }
+    }
+
+    /// Drops the copies of built indexes that no member has taken in time. All members share the
+    /// entries, and so the copies.
+    pub(super) fn drop_copies(&mut self, now: Instant) {
+        while let Some(&(index, got_at)) = self.copies.front() {
+            if got_at + TIME_OF_COPIES > now {
+                return;
+            }
+            self.copies.pop_front();
+            if let Some(entry) = self.log.get(index) {
+                entry.changes.iter().for_each(Change::drop_copies);
+            }
+        }
     }
 
     /// True if a message of the primary, with entries after `previous`, can differ from entries

@@ -50,6 +50,16 @@ impl BuiltIndex {
         self.copies().pop()
     }
 
+    /// True if a copy is left.
+    pub(super) fn is_left(&self) -> bool {
+        !self.copies().is_empty()
+    }
+
+    /// Drops the copies that are left.
+    pub(super) fn drop_copies(&self) {
+        self.copies().clear();
+    }
+
     /// Returns the specification and the memory of the index in bytes, if a copy is left.
     pub(super) fn description(&self) -> Option<(Arc<Document>, usize)> {
         let copies = self.copies();
