@@ -18,7 +18,7 @@ use crate::{
     replica::CannotStepDown,
     store::{BUCKETS, Namespace, StoreError},
 };
-use bson::Document;
+use bson::{Bson, Document};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
@@ -445,6 +445,14 @@ pub(super) fn is_read(name: &str) -> bool {
 
 /// Returns the collection that a command names. Fails if the name is not valid.
 pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
+    if let Some(Bson::Binary(_)) = request.command.get(&request.name) {
+        let text = format!(
+            "this simulated server does not implement {} with a UUID in place of the collection's \
+             name",
+            request.name
+        );
+        return Err(fault(238, text));
+    }
     let collection = request.command.get_str(&request.name).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {
         let text = format!(
