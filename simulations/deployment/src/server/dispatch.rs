@@ -11,6 +11,7 @@ use super::{
     plan::Plan,
     read_preference::check_read_preference,
     reply::Reply,
+    uuid::refuse_uuid,
     wire::UPGRADE,
 };
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     replica::CannotStepDown,
     store::{BUCKETS, Namespace, StoreError},
 };
-use bson::{Bson, Document};
+use bson::Document;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
@@ -445,14 +446,7 @@ pub(super) fn is_read(name: &str) -> bool {
 
 /// Returns the collection that a command names. Fails if the name is not valid.
 pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
-    if let Some(Bson::Binary(_)) = request.command.get(&request.name) {
-        let text = format!(
-            "this simulated server does not implement {} with a UUID in place of the collection's \
-             name",
-            request.name
-        );
-        return Err(fault(238, text));
-    }
+    refuse_uuid(request)?;
     let collection = request.command.get_str(&request.name).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {
         let text = format!(
