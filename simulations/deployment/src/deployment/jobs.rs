@@ -35,6 +35,41 @@ impl Deployment {
     /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
     /// can run in other threads, and lets long writes pause until [`run_part`](Self::run_part). By
     /// default, each command runs as a whole, so that nothing else happens meanwhile.
+    ///
+    /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused
+    /// write waits until then, and [`deadline`](Self::deadline) does not tell of it.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{ConnId, Deployment, DeploymentOptions};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("localhost", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32]))?;
+    /// deployment.run_jobs();
+    /// let now = Instant::ZERO;
+    /// deployment.handle_connected(now, ConnId(1), 0);
+    /// # let documents: Vec<_> = (0..3000).map(|n| bson::doc! { "_id": n }).collect();
+    /// # let insert = bson::doc! { "insert": "c", "documents": documents, "$db": "d" };
+    /// # let insert = bson::RawDocumentBuf::try_from(&insert).expect("a command");
+    /// # let mut request = Vec::new();
+    /// # onionskin_core::unstable::wire::MessageWriter::begin(&mut request, 1, 0)
+    /// #     .body(&insert).end();
+    /// deployment.handle_received(now, ConnId(1), &request);
+    /// let reply = loop {
+    ///     if let Some((_, reply)) = deployment.poll_transmit() {
+    ///         break reply;
+    ///     }
+    ///     // The requests of other clients have their turn here.
+    ///     if let Some(job) = deployment.poll_job(now) {
+    ///         // A caller can run the job in another thread, and handle other requests meanwhile.
+    ///         deployment.handle_job_done(now, job.run());
+    ///     } else if deployment.has_parts() {
+    ///         deployment.run_part(now);
+    ///     }
+    /// };
+    /// assert!(!reply.is_empty());
+    /// # Ok::<(), onionskin_deployment::deployment::InvalidOptions>(())
+    /// ```
     pub fn run_jobs(&mut self) {
         self.runs_jobs = true;
         for member in &mut self.members {
@@ -43,7 +78,8 @@ impl Deployment {
     }
 
     /// Returns the next long query that the caller must run. A job has a copy of the data, which
-    /// shares what does not change. So take a job only when it can run.
+    /// shares what does not change. So take a job only when it can run. See
+    /// [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {
@@ -56,14 +92,16 @@ impl Deployment {
         None
     }
 
-    /// True if a write has paused, or if members have yet to apply changes of others.
+    /// True if a write has paused, or if members have yet to apply changes of others. Both wait
+    /// until [`run_part`](Self::run_part). See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         self.is_behind || !self.paused.is_empty()
     }
 
     /// Lets members apply further changes of others, and executes the next part of the write that
-    /// has paused for the longest time. The caller gives other requests their turn before.
+    /// has paused for the longest time. The caller gives other requests their turn before. See
+    /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn run_part(&mut self, now: Instant) {
         if self.is_behind {
             self.settle(now);
@@ -81,7 +119,8 @@ impl Deployment {
         }
     }
 
-    /// Handles the result of a job. If its request no longer waits for it, nothing changes.
+    /// Handles the result of a job. If its request no longer waits for it, nothing changes. See
+    /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
         let Some(&member) = self.homes.get(&done.connection()) else {
             return;

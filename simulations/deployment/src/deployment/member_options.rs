@@ -69,7 +69,8 @@ impl MemberOptions {
     /// The longest delay of a member in seconds, 366 days.
     pub(crate) const MAX_DELAY_SECS: u32 = 366 * 24 * 3600;
 
-    /// Returns the reason why a configuration cannot have such a member, if there is one.
+    /// Returns the reason why a configuration cannot have such a member, if there is one. A
+    /// deployment checks this when it starts and at each change of the configuration.
     #[must_use]
     pub const fn fault(&self) -> Option<&'static str> {
         if self.priority > Self::MAX_PRIORITY {
@@ -89,7 +90,7 @@ impl MemberOptions {
 
     /// Returns the reason why a configuration cannot have a member with such a delay, if there is
     /// one.
-    pub(super) const fn delay_fault(&self) -> Option<&'static str> {
+    const fn delay_fault(&self) -> Option<&'static str> {
         if self.delay.as_secs() > Self::MAX_DELAY_SECS as u64 || self.delay.subsec_nanos() > 0 {
             Some("secondaryDelaySecs must be a whole number of seconds from 0 to 31622400")
         } else if self.priority > 0 && !self.delay.is_zero() {

@@ -179,7 +179,7 @@ impl DeploymentOptions {
                 {
                     return fail("initial_primary is not a member that can become primary");
                 }
-                if let Some(fault) = set.members.iter().find_map(MemberOptions::delay_fault) {
+                if let Some(fault) = set.members.iter().find_map(MemberOptions::fault) {
                     return fail(fault);
                 }
                 if set.heartbeat_interval.is_zero() || set.election_timeout.is_zero() {

@@ -135,13 +135,17 @@ impl Replica {
         has_effect
     }
 
-    /// Takes over a configuration that is later than the present one.
-    pub(crate) fn take_over(&mut self, now: Instant, config: Arc<SetConfig>) {
+    /// Takes over a configuration. Returns false and does nothing if it is not later than the
+    /// present one.
+    pub(crate) fn take_over(&mut self, now: Instant, config: Arc<SetConfig>) -> bool {
         if !config.is_later_than(&self.config) {
-            return;
+            return false;
         }
         let old = std::mem::replace(&mut self.config, config);
         self.events.push_back(ReplicaEvent::Changed);
+        if self.config.was_forced && !(old.was_forced && old.has(self.me)) {
+            self.agreed_in = 0;
+        }
         let is_same_vote = self.config.has_voters_of(&old);
         // Also a candidate, which could win with votes that follow.
         if !self.config.can_lead(self.me) {
@@ -173,40 +177,57 @@ impl Replica {
             }
             _ => {}
         }
+        true
     }
 
     /// Changes the members' options as their primary. The other members follow with its next
-    /// messages. The version must be above the present one.
-    pub(crate) fn reconfigure(&mut self, now: Instant, members: Vec<MemberOptions>, version: i32) {
+    /// messages. Returns false and does nothing if the version is not above the present one.
+    pub(crate) fn reconfigure(
+        &mut self,
+        now: Instant,
+        members: Vec<MemberOptions>,
+        version: i32,
+    ) -> bool {
         let is_new = |&member: &usize| {
             let is_known = self.config.has(member) && !self.config.newcomers.contains(&member);
             !is_known && members[member].has_vote() && members[member].holds_data()
         };
         let newcomers = (0..members.len()).filter(is_new).collect();
-        self.install(now, members, newcomers, version);
+        self.install(now, members, newcomers, version)
     }
 
     /// Changes the members' options without the consent of other members. The version is far above
     /// `version` and the present one, so that two forced configurations rarely have the same.
-    pub(crate) fn force(&mut self, now: Instant, members: Vec<MemberOptions>, version: i32) {
+    /// Returns false and does nothing if there is no higher version.
+    pub(crate) fn force(
+        &mut self,
+        now: Instant,
+        members: Vec<MemberOptions>,
+        version: i32,
+    ) -> bool {
         let drawn = i32::try_from(self.random.below(FORCED_JUMPS)).unwrap_or(0);
         let version = version.max(self.config.version);
+        let version = version.saturating_add(LEAST_FORCED_JUMP + drawn);
         let config = SetConfig {
             members,
             newcomers: BTreeSet::new(),
             term: self.term,
-            version: version.saturating_add(LEAST_FORCED_JUMP + drawn),
+            // The next primary increases the version by one.
+            version: version.min(i32::MAX - 1),
             is_forced: true,
             was_forced: true,
             ..SetConfig::clone(&self.config)
         };
-        self.take_over(now, Arc::new(config));
+        if !self.take_over(now, Arc::new(config)) {
+            return false;
+        }
         self.advance_commit();
         for to in 0..self.config.members.len() {
             if to != self.me {
                 self.send(to, Kind::Config);
             }
         }
+        true
     }
 
     fn install(
@@ -215,7 +236,7 @@ impl Replica {
         members: Vec<MemberOptions>,
         newcomers: BTreeSet<usize>,
         version: i32,
-    ) {
+    ) -> bool {
         let config = SetConfig {
             members,
             newcomers,
@@ -224,10 +245,13 @@ impl Replica {
             is_forced: false,
             ..SetConfig::clone(&self.config)
         };
-        self.take_over(now, Arc::new(config));
+        if !self.take_over(now, Arc::new(config)) {
+            return false;
+        }
         self.advance_commit();
         self.replicate(now);
         self.tell_removed();
+        true
     }
 
     /// Counts the vote of a newcomer that has copied data. It takes a further configuration.

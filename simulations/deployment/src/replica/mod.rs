@@ -131,6 +131,9 @@ pub(crate) struct Replica {
     records: Records,
     store: Store,
     commit: u64,
+    /// The last term in which this member's oplog agreed with that of the primary at the first kept
+    /// entry, the one before it, or a later one; 0 if none. Used only after a forced configuration.
+    agreed_in: u64,
     role: Role,
     leader: Option<usize>,
     leader_seen_at: Option<Instant>,
@@ -142,6 +145,8 @@ pub(crate) struct Replica {
     is_producing: bool,
     /// True if messages have few changes, so that a member applies one in short time.
     has_small_messages: bool,
+    /// The indexes of entries with copies of built indexes, and when this member got the entries.
+    copies: VecDeque<(u64, Instant)>,
     /// The latest cluster time that this member has learned from others. New entries are later.
     clock: Timestamp,
     pub(crate) sent: VecDeque<(usize, Message)>,
@@ -160,6 +165,7 @@ impl Replica {
             records: Records::default(),
             store: Store::new(),
             commit: 0,
+            agreed_in: 0,
             role: Role::Follower,
             leader: None,
             leader_seen_at: None,
@@ -168,6 +174,7 @@ impl Replica {
             sync: None,
             is_producing: true,
             has_small_messages: false,
+            copies: VecDeque::new(),
             clock: log::NO_TIME,
             sent: VecDeque::new(),
             events: VecDeque::new(),
@@ -207,6 +214,7 @@ impl Replica {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.drop_copies(now);
         if self.election_at.is_some_and(|at| at <= now) {
             self.on_election_timeout(now);
         }
@@ -215,6 +223,7 @@ impl Replica {
     }
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
+        self.drop_copies(now);
         let Message { term, config, kind } = message;
         if !self.accept_config(now, from, config, &kind) {
             return;
@@ -291,6 +300,7 @@ impl Replica {
         };
         let time = self.next_time(wall_millis);
         let entry = Entry::new(position, (time, wall_millis), changes, retry);
+        self.note_copies(now, &entry);
         self.log
             .push(Arc::new(entry), &mut self.records, self.config.records);
         if let Role::Leader(leader) = &mut self.role {

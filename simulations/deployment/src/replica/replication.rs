@@ -3,9 +3,9 @@
 use super::{
     Peer, Position, Replica, ReplicaEvent, Role, log::Entry, message::Kind, sync::DataCopy,
 };
-use crate::store::Unapplied;
+use crate::store::{Change, Unapplied};
 use onionskin_core::time::Instant;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The largest number of entries in one message.
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
@@ -15,6 +15,10 @@ pub(crate) const MAX_SMALL_CHANGES: usize = 250;
 
 /// The largest size of the entries of a small message, in bytes. Its first entry can be larger.
 const MAX_SMALL_BYTES: usize = 1024 * 1024;
+
+/// The time for which entries keep copies of built indexes. A member that applies an entry later
+/// builds its indexes.
+const TIME_OF_COPIES: Duration = Duration::from_secs(10);
 
 impl Replica {
     /// Sends an `Append` or `Snapshot` message to each other member, and the configuration to those
@@ -187,8 +191,7 @@ impl Replica {
             // The member is alive, and has no further entries.
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
-        let contradicts = |entry: &Arc<Entry>| self.contradicts(entry.position);
-        if self.contradicts(previous) || entries.iter().any(contradicts) {
+        if self.contradicts(previous, &entries) {
             self.drop_data();
             self.events.push_back(ReplicaEvent::Changed);
             self.answer_syncing(from);
@@ -204,27 +207,64 @@ impl Replica {
             };
             return self.send(from, Kind::Appended { result: Err(hint) });
         }
-        let end = previous.index + entries.len() as u64;
+        let last = entries.last().map_or(previous, |entry| entry.position);
         for entry in entries {
+            self.note_copies(now, &entry);
             if let Err(misfit) = self.accept(entry) {
                 let event = ReplicaEvent::Diverged(misfit.to_string());
                 return self.events.push_back(event);
             }
         }
         // The oplog is known to agree with the primary's only up to the last entry of this message.
-        self.commit = self.commit.max(commit.min(end));
+        self.commit = self.commit.max(commit.min(last.index));
+        if last.index > 0 && self.log.term_at(last.index) == Some(last.term) {
+            self.agreed_in = term;
+        }
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
-        self.send(from, Kind::Appended { result: Ok(end) });
+        let result = Ok(last.index);
+        self.send(from, Kind::Appended { result });
     }
 
-    /// True if an entry of the primary differs from one that this member knows to be committed.
-    /// That is possible only after a forced configuration. The member then needs an initial sync.
-    fn contradicts(&self, position: Position) -> bool {
-        let differs = |own: u64| own != position.term;
-        self.config.was_forced
-            && position.index <= self.commit
-            && self.log.term_at(position.index).is_some_and(differs)
+    /// Notes an entry that has copies of built indexes.
+    pub(super) fn note_copies(&mut self, now: Instant, entry: &Entry) {
+        if entry.changes.iter().any(Change::has_copies) {
+            self.copies.push_back((entry.position.index, now));
+        }
+    }
+
+    /// Drops the copies of built indexes that no member has taken in time. All members share the
+    /// entries, and so the copies.
+    pub(super) fn drop_copies(&mut self, now: Instant) {
+        while let Some(&(index, got_at)) = self.copies.front() {
+            if got_at + TIME_OF_COPIES > now {
+                return;
+            }
+            self.copies.pop_front();
+            if let Some(entry) = self.log.get(index) {
+                entry.changes.iter().for_each(Change::drop_copies);
+            }
+        }
+    }
+
+    /// True if a message of the primary, with entries after `previous`, can differ from entries
+    /// that this member knows to be committed. That is possible only after a forced configuration.
+    /// The member then needs an initial sync. Positions before the first kept entry cannot be
+    /// compared. They are known only if the oplogs agreed at a later position in the same term.
+    fn contradicts(&self, previous: Position, entries: &[Arc<Entry>]) -> bool {
+        if !self.config.was_forced {
+            return false;
+        }
+        let differs = |position: Position| {
+            let own = self.log.term_at(position.index);
+            position.index <= self.commit && own.is_some_and(|own| own != position.term)
+        };
+        let last = entries.last().map_or(previous, |entry| entry.position);
+        // The position 0 is before the first entry of each oplog.
+        let is_unknown = (1..self.log.base().index).contains(&last.index);
+        differs(previous)
+            || entries.iter().any(|entry| differs(entry.position))
+            || (is_unknown && self.agreed_in != self.term)
     }
 
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
@@ -402,8 +442,9 @@ impl Replica {
         }
         let last = copy.last;
         let known = self.log.term_at(last.index) == Some(last.term);
-        if self.contradicts(last) || (!known && last.index > self.commit) {
+        if self.contradicts(last, &[]) || (!known && last.index > self.commit) {
             self.install_copy(copy);
+            self.agreed_in = term;
         }
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });

@@ -106,6 +106,7 @@ impl Replica {
             let millis = bytes.saturating_mul(1000) / SYNC_BYTES_PER_SECOND;
             let ends_at = now + LEAST_SYNC_TIME + Duration::from_millis(millis);
             self.sync = Some(InitialSync::Copying(ends_at, copy));
+            self.agreed_in = self.term;
         }
     }
 
@@ -123,7 +124,9 @@ impl Replica {
             return;
         }
         if let Some(InitialSync::Copying(_, copy)) = self.sync.take() {
-            let result = Ok(copy.last.index);
+            // After a forced configuration, a later primary can lack entries of the copy.
+            let is_known = !self.config.was_forced || self.agreed_in == self.term;
+            let result = Ok(if is_known { copy.last.index } else { 0 });
             self.install_copy(copy);
             self.events.push_back(ReplicaEvent::Changed);
             if let Some(primary) = self.leader {

@@ -6,7 +6,11 @@ use super::{
     log::{Bound, Effect, Entry, Log, NO_TIME, Position, Records, Retry, Step},
     message::Kind,
 };
-use crate::deployment::MemberOptions;
+use crate::{
+    deployment::MemberOptions,
+    store::{Change, Namespace, Store},
+};
+use bson::doc;
 use onionskin_core::{random::Seed, time::Instant};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -312,4 +316,32 @@ fn a_forced_configuration_is_compared_by_its_version() {
         replica.take_over(Instant::ZERO, of(term, version, is_forced));
         assert_eq!(replica.config().version, expected, "{term}, {version}");
     }
+}
+
+#[test]
+fn copies_of_built_indexes_are_dropped_from_the_oplog() {
+    let namespace = Namespace::new("d", "c");
+    let indexes = [doc! { "key": { "a": 1 }, "name": "a" }];
+    let mut store = Store::new();
+    let built = store.build_indexes(&namespace, &indexes, 3);
+    let done = store.create_built(&namespace, &indexes, built);
+    assert_eq!(done.expect("created").after, 2);
+    let position = Position { term: 1, index: 1 };
+    let entry = Entry::new(position, (NO_TIME, 0), store.take_changes(), None);
+    let kind = Kind::Append {
+        previous: Position::default(),
+        entries: vec![Arc::new(entry)],
+        commit: 0,
+    };
+    let mut replica = member();
+    replica.handle_message(Instant::ZERO, 1, message(1, kind));
+    let has_copies = |replica: &Replica| {
+        let entry = replica.log.get(1).expect("the entry");
+        entry.changes.iter().any(Change::has_copies)
+    };
+    assert!(has_copies(&replica), "one for the third member");
+    replica.handle_timeout(Instant::ZERO + Duration::from_secs(9));
+    assert!(has_copies(&replica));
+    replica.handle_timeout(Instant::ZERO + Duration::from_secs(10));
+    assert!(!has_copies(&replica));
 }

@@ -11,7 +11,7 @@ use super::{
     parts::Progress,
     write::documents,
 };
-use crate::store::{Query, without_unknown_options};
+use crate::store::{BuiltIndexes, Query, without_unknown_options};
 use bson::{Bson, doc};
 
 /// The largest number of members of a replica set.
@@ -22,7 +22,8 @@ const MAX_BUILDS: u32 = 2;
 
 impl Member {
     /// Creates indexes. If there are many documents, the indexes are built by a job. They are built
-    /// again if the collection has changed meanwhile, and the last time without a job.
+    /// again if the collection has changed meanwhile, also after an error, and the last time
+    /// without a job.
     pub(super) fn create_indexes(&mut self, request: &mut Request) -> Answer {
         let name = namespace(request)?;
         let mut indexes = documents(&request.command, "indexes");
@@ -39,7 +40,10 @@ impl Member {
         };
         let built = self.jobs.take_indexes().transpose()?;
         let store = self.replica.store();
-        let built = built.filter(|built| built.fit(store, &name));
+        let mut built = built.filter(|built| built.fit(store, &name));
+        if let Some(error) = built.as_mut().and_then(BuiltIndexes::take_error) {
+            return Err(error.into());
+        }
         let is_long = store.steps_of_build(&name, indexes.len()) > STEPS;
         if built.is_none() && is_long && jobs < MAX_BUILDS && self.can_wait_for_jobs() {
             request.progress = Some(Box::new(Progress::Indexes(jobs + 1)));

@@ -7,6 +7,7 @@ use super::{
     document::{count_field, truth},
     fault::{Fault, bad_value, fault},
     reply::Reply,
+    uuid::refuse_uuid,
 };
 use crate::store::{Find, Namespace, Query};
 use bson::{Bson, Document, doc};
@@ -97,6 +98,7 @@ impl Member {
             progress: None,
         };
         commands::check(&inner, self.program.version.release)?;
+        refuse_uuid(&inner)?;
         self.check_uuid(&inner)?;
         self.plan(now, &inner, verbosity)
     }

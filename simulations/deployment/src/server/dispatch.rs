@@ -11,6 +11,7 @@ use super::{
     plan::Plan,
     read_preference::check_read_preference,
     reply::Reply,
+    uuid::refuse_uuid,
     wire::UPGRADE,
 };
 use crate::{
@@ -450,6 +451,7 @@ pub(super) fn is_read(name: &str) -> bool {
 
 /// Returns the collection that a command names. Fails if the name is not valid.
 pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
+    refuse_uuid(request)?;
     let collection = request.command.get_str(&request.name).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {
         let text = format!(

@@ -86,6 +86,17 @@ impl Member {
                 return Err(fault(238, text));
             }
         }
+        for name in sources(request) {
+            let full = name.to_string();
+            if self.hides(&full) || self.shows(&full) {
+                let text = format!(
+                    "this simulated server does not implement {} with its own collection {full} \
+                     as a source",
+                    request.name
+                );
+                return Err(fault(238, text));
+            }
+        }
         Ok(())
     }
 
@@ -168,5 +179,56 @@ fn named(request: &Request) -> Vec<Namespace> {
             let collection = value.and_then(Bson::as_str);
             collection.and_then(of_database).into_iter().collect()
         }
+    }
+}
+
+/// Returns the collections of which a command makes a view, and those that the stages of its
+/// pipeline read besides the one that it names.
+fn sources(request: &Request) -> Vec<Namespace> {
+    let (command, database) = (&request.command, request.database.as_str());
+    let explained = command.get_document("explain").ok();
+    let command = explained
+        .filter(|_| request.name == "explain")
+        .unwrap_or(command);
+    let on = command.get("viewOn");
+    let on = on.filter(|_| matches!(request.name.as_str(), "create" | "collMod"));
+    let mut names: Vec<Namespace> = on.and_then(|on| source(database, on)).into_iter().collect();
+    if let Some(stages) = command.get("pipeline") {
+        add_sources(database, stages, &mut names);
+    }
+    names
+}
+
+/// Adds the collections that the stages of a pipeline read, also those of pipelines inside it.
+fn add_sources(database: &str, stages: &Bson, names: &mut Vec<Namespace>) {
+    let stages = stages.as_array().into_iter().flatten();
+    for (stage, value) in stages.filter_map(Bson::as_document).flatten() {
+        let inner = value.as_document();
+        let from = match stage.as_str() {
+            "$lookup" | "$graphLookup" => inner.and_then(|inner| inner.get("from")),
+            "$unionWith" => inner.map_or(Some(value), |inner| inner.get("coll")),
+            "$facet" => {
+                let pipelines = inner.into_iter().flat_map(|inner| inner.values());
+                pipelines.for_each(|stages| add_sources(database, stages, names));
+                continue;
+            }
+            _ => continue,
+        };
+        names.extend(from.and_then(|from| source(database, from)));
+        if let Some(stages) = inner.and_then(|inner| inner.get("pipeline")) {
+            add_sources(database, stages, names);
+        }
+    }
+}
+
+/// Returns the collection that a value names: by its name, or with its database.
+fn source(database: &str, value: &Bson) -> Option<Namespace> {
+    match value {
+        Bson::String(collection) => Some(Namespace::new(database, collection.as_str())),
+        Bson::Document(full) => {
+            let (database, collection) = (full.get_str("db").ok()?, full.get_str("coll").ok()?);
+            Some(Namespace::new(database, collection))
+        }
+        _ => None,
     }
 }

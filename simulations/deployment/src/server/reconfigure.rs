@@ -6,7 +6,7 @@ use super::{
     Member,
     connection::Request,
     document::{integer_field, truth},
-    fault::{Fault, fault},
+    fault::{Fault, fault, type_mismatch},
 };
 use crate::deployment::{MAX_VOTING_MEMBERS, MemberOptions, MemberState};
 use bson::{Bson, Document};
@@ -21,6 +21,11 @@ const INVALID: i32 = 93;
 
 /// The code of `CurrentConfigNotCommittedYet`.
 const NOT_COMMITTED: i32 = 308;
+
+/// The highest version that a command can give a configuration. Those above are for forced
+/// configurations, whose versions are higher than the given ones, and for the changes that a
+/// primary makes on its own.
+const MAX_VERSION: i32 = i32::MAX - 1_000_000;
 
 /// The code and the text of an error.
 type Refusal = (i32, String);
@@ -80,8 +85,7 @@ impl Member {
         version: i32,
     ) -> Result<(), Refusal> {
         self.check_members(&members, true)?;
-        self.replica.force(now, members, version);
-        Ok(())
+        is_installed(self.replica.force(now, members, version))
     }
 
     /// Installs a configuration. Fails with the code and the text of an error.
@@ -109,8 +113,7 @@ impl Member {
                 return Err((INCOMPATIBLE, text.to_owned()));
             }
         }
-        self.replica.reconfigure(now, members, version);
-        Ok(())
+        is_installed(self.replica.reconfigure(now, members, version))
     }
 
     /// Checks the options of all members of a new configuration. This member must be in it, and it
@@ -193,12 +196,10 @@ impl Member {
         }
         let new = request.command.get_document("replSetReconfig");
         let new = new.map_err(|_| fault(14, "no configuration document was given"))?;
+        let version = checked_version(new)?;
         let old = self.replica_config()?;
         let old = old.get_document("config").cloned().unwrap_or_default();
-        let version = integer_field(new, "version").and_then(|n| i32::try_from(n).ok());
-        let known = self.replica.config().version;
-        let is_right = |version: &i32| is_forced || *version > known;
-        let Some(version) = version.filter(is_right) else {
+        if !is_forced && version <= self.replica.config().version {
             let of = |config: &Document| config.get("version").cloned().unwrap_or(Bson::Null);
             let text = format!(
                 "New replica set configuration version and term must be greater than old, but \
@@ -207,7 +208,14 @@ impl Member {
                 of(&old)
             );
             return Err(fault(INCOMPATIBLE, text));
-        };
+        }
+        if version > MAX_VERSION {
+            let text = format!(
+                "this simulated server installs no configuration with a version above \
+                 {MAX_VERSION}"
+            );
+            return Err(fault(238, text));
+        }
         check_fixed(new, &old, &FIXED, &["version", "term", "members"])?;
         let members = self.named_members(new)?;
         let installed = match is_forced {
@@ -222,9 +230,13 @@ impl Member {
     fn named_members(&self, new: &Document) -> Result<Vec<MemberOptions>, Fault> {
         let mut members = self.replica.config().members.clone();
         members.iter_mut().for_each(|member| member.absent = true);
-        let named = new.get_array("members").into_iter().flatten();
-        for member in named.filter_map(Bson::as_document) {
-            let host = member.get_str("host").unwrap_or_default();
+        for member in new.get_array("members").into_iter().flatten() {
+            let member = member.as_document();
+            let member = member.ok_or_else(|| type_mismatch("members"))?;
+            for field in ["_id", "host"] {
+                present(member, field)?;
+            }
+            let host = member.get_str("host").map_err(|_| type_mismatch("host"))?;
             let mut addresses = self.options.addresses.iter();
             let Some(place) = addresses.position(|address| address.to_string() == host) else {
                 let text = format!("this simulated server does not reach a member at '{host}'");
@@ -240,6 +252,50 @@ impl Member {
         }
         Ok(members)
     }
+}
+
+/// Fails if a configuration was not installed because its version is not above the present one.
+fn is_installed(is_installed: bool) -> Result<(), Refusal> {
+    match is_installed {
+        true => Ok(()),
+        false => {
+            let text = "the version of the new configuration is not above the present one";
+            Err((INCOMPATIBLE, text.to_owned()))
+        }
+    }
+}
+
+/// Returns the value of a field that a configuration, or a member in it, must have.
+fn present<'a>(from: &'a Document, field: &str) -> Result<&'a Bson, Fault> {
+    let missing = || {
+        fault(
+            INVALID,
+            format!("the configuration lacks the field '{field}'"),
+        )
+    };
+    from.get(field).ok_or_else(missing)
+}
+
+/// Checks that a configuration has the required fields and that their types are right. Returns its
+/// version.
+fn checked_version(new: &Document) -> Result<i32, Fault> {
+    for field in ["_id", "version", "members"] {
+        let value = present(new, field)?;
+        let is_right = match field {
+            "_id" => matches!(value, Bson::String(_)),
+            "members" => matches!(value, Bson::Array(_)),
+            _ => matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)),
+        };
+        if !is_right {
+            return Err(type_mismatch(field));
+        }
+    }
+    let version = integer_field(new, "version").and_then(|n| i32::try_from(n).ok());
+    version.filter(|version| *version > 0).ok_or_else(|| {
+        let given = new.get("version").cloned().unwrap_or(Bson::Null);
+        let text = format!("version field value of {given} is out of range");
+        fault(INVALID, text)
+    })
 }
 
 /// Fails for a field that is neither one of those that can change, nor has its present value.

@@ -40,3 +40,16 @@ impl Member {
         Err(error.into())
     }
 }
+
+/// Returns an error if a command has a UUID in place of its collection's name.
+pub(super) fn refuse_uuid(request: &Request) -> Result<(), Fault> {
+    if let Some(Bson::Binary(_)) = request.command.get(&request.name) {
+        let text = format!(
+            "this simulated server does not implement {} with a UUID in place of the collection's \
+             name",
+            request.name
+        );
+        return Err(fault(238, text));
+    }
+    Ok(())
+}

@@ -10,7 +10,7 @@ use super::change::Change;
 use super::collection::Collection;
 use super::index::Index;
 use super::types::Namespace;
-use super::{Answer, Store};
+use super::{Store, StoreError};
 
 /// The steps of the keys of a document in an index, besides those for the size of the document.
 const STEPS_OF_KEYS: u64 = 30;
@@ -50,6 +50,16 @@ impl BuiltIndex {
         self.copies().pop()
     }
 
+    /// True if a copy is left.
+    pub(super) fn is_left(&self) -> bool {
+        !self.copies().is_empty()
+    }
+
+    /// Drops the copies that are left.
+    pub(super) fn drop_copies(&self) {
+        self.copies().clear();
+    }
+
     /// Returns the specification and the memory of the index in bytes, if a copy is left.
     pub(super) fn description(&self) -> Option<(Arc<Document>, usize)> {
         let copies = self.copies();
@@ -64,6 +74,8 @@ pub(crate) struct BuiltIndexes {
     /// The collection on which they were built; `None` if it did not exist.
     of: Option<Arc<Collection>>,
     indexes: Vec<BuiltIndex>,
+    /// The error with which the build failed, if it did. There are no indexes then.
+    error: Option<StoreError>,
 }
 
 impl BuiltIndexes {
@@ -71,6 +83,12 @@ impl BuiltIndexes {
     /// change of the collection does not copy it.
     pub(super) fn into_indexes(self) -> vec::IntoIter<BuiltIndex> {
         self.indexes.into_iter()
+    }
+
+    /// Returns the error with which the build failed, if it did. It counts only if the collection
+    /// has not changed since, as [`fit`](Self::fit) tells.
+    pub(crate) const fn take_error(&mut self) -> Option<StoreError> {
+        self.error.take()
     }
 
     /// True if the collection of a store has not changed since the indexes were built.
@@ -94,29 +112,28 @@ impl Store {
     }
 
     /// Builds the indexes that [`create_indexes`](Self::create_indexes) would build, with this
-    /// number of copies, and leaves the store as it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`create_indexes`](Self::create_indexes).
+    /// number of copies, and leaves the store as it is. The result has the error if the build
+    /// fails.
     pub(crate) fn build_indexes(
         &self,
         namespace: &Namespace,
         indexes: &[Document],
         copies: usize,
-    ) -> Answer<BuiltIndexes> {
+    ) -> BuiltIndexes {
         let of = self.data.collection(namespace).cloned();
         let mut copy = self.clone();
         let _ = copy.take_changes();
-        copy.create_indexes(namespace, indexes)?;
+        let error = copy.create_indexes(namespace, indexes).err();
         let changes = copy.take_changes();
         let is_build = |change: &&Change| matches!(change, Change::CreateIndex { .. });
         let count = changes.iter().filter(is_build).count();
         let mut built = BuiltIndexes {
             of,
+            error,
             ..Default::default()
         };
-        if count > 0
+        if built.error.is_none()
+            && count > 0
             && let Some(collection) = copy.data.displace(namespace)
         {
             let mut all = Arc::unwrap_or_clone(collection).indexes;
@@ -124,7 +141,7 @@ impl Store {
             let new = new.into_iter().map(|index| BuiltIndex::new(index, copies));
             built.indexes = new.collect();
         }
-        Ok(built)
+        built
     }
 
     /// Returns the reason why an index of a collection does not have the keys of the documents;

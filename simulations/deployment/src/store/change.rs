@@ -182,7 +182,7 @@ const CHANGE_BYTES: usize = 128;
 
 impl Change {
     /// Returns the size of this change in bytes: the encoding of its documents, and a constant for
-    /// the rest.
+    /// the rest. Copies of an index are not counted, because they are dropped soon.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let documents = match self {
@@ -209,6 +209,19 @@ impl Change {
             } => size::of(before) + size::of(after) + style.bytes(),
         };
         documents.saturating_add(CHANGE_BYTES)
+    }
+
+    /// True if the change has copies of an index that was built before.
+    pub(crate) fn has_copies(&self) -> bool {
+        matches!(self, Self::CreateIndex { built, .. } if built.is_left())
+    }
+
+    /// Drops the copies of an index that was built before. A store that carries out the change
+    /// later builds the index.
+    pub(crate) fn drop_copies(&self) {
+        if let Self::CreateIndex { built, .. } = self {
+            built.drop_copies();
+        }
     }
 
     /// True if the change can give documents a time to live.

@@ -131,7 +131,7 @@ impl Query {
                 Found::Records(store.search(namespace, target, environment)?)
             }
             Self::Indexes(namespace, indexes, copies) => {
-                Found::Indexes(store.build_indexes(namespace, indexes, *copies)?)
+                Found::Indexes(store.build_indexes(namespace, indexes, *copies))
             }
             Self::Validate(namespace) => {
                 let indexes = store

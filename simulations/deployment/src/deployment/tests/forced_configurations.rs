@@ -160,6 +160,46 @@ fn a_member_with_committed_writes_that_were_lost_by_force_drops_its_data() {
 }
 
 #[test]
+fn a_member_with_a_trimmed_oplog_does_not_acknowledge_entries_that_it_lacks() {
+    let mut options = set_of(3);
+    options.limits.max_oplog_entries = 5;
+    let mut world = World::new(options, 1);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.partition(world.now, &[2]);
+    let conn = world.connect(0);
+    for id in 0..40 {
+        assert_eq!(insert(&mut world, conn, id), None, "{id}");
+    }
+    world.run_for(Duration::from_secs(3));
+    for member in [0, 1] {
+        world.deployment.kill(world.now, member);
+    }
+    world.deployment.heal(world.now);
+    let now = world.now;
+    let installed = world.deployment.force_configuration(now, 2, &[0, 1]);
+    assert_eq!(installed, Ok(()));
+    let elected = world.until_primary(3 * ELECTION_TIMEOUT);
+    assert_eq!(elected.map(|(primary, _)| primary), Some(2));
+    for member in [0, 1] {
+        world.deployment.restart(world.now, member);
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(world.deployment.add_member(world.now, member), Ok(()));
+        world.run_for(3 * ELECTION_TIMEOUT);
+    }
+    let conn = world.connect(2);
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": 100 }],
+        "writeConcern": { "w": 3, "wtimeout": 30_000 },
+    };
+    let reply = send(&mut world, conn, insert);
+    assert_eq!(reply.get("writeConcernError"), None, "{reply}");
+    for member in 0..3 {
+        assert_eq!(ids(&world, member), [Bson::Int32(100)], "{member}");
+    }
+    world.deployment.check_members().expect("the same data");
+}
+
+#[test]
 fn forced_configurations_that_are_not_possible_are_refused() {
     let mut world = settled(3, 1);
     world.deployment.kill(world.now, 1);

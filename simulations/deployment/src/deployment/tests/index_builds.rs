@@ -152,6 +152,29 @@ fn an_index_is_built_again_if_the_documents_change_meanwhile() {
 }
 
 #[test]
+fn a_build_that_fails_is_repeated_if_the_documents_change_meanwhile() {
+    let (mut world, conn, other) = filled();
+    let duplicate = doc! { "insert": "c", "documents": [{ "_id": -1, "k": 0 }] };
+    send(&mut world, other, duplicate);
+    let unique = create(&[("k", doc! { "key": { "k": 1 }, "unique": true })]);
+    let (failed, _) = run(&mut world, conn, other, &unique);
+    assert_eq!(failed.get_i32("code").ok(), Some(11000), "{failed}");
+    begin(&mut world, conn, &unique);
+    let job = world.deployment.poll_job(world.now).expect("a build");
+    let delete = doc! { "delete": "c", "deletes": [{ "q": { "_id": -1 }, "limit": 1 }] };
+    let deleted = send(&mut world, other, delete);
+    assert_eq!(deleted.get_i32("n").ok(), Some(1), "{deleted}");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    let job = world.deployment.poll_job(world.now).expect("another build");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("an answer");
+    assert_eq!(reply.get_i32("numIndexesAfter").ok(), Some(2), "{reply}");
+    world.deployment.check_members().expect("right indexes");
+}
+
+#[test]
 fn a_build_whose_time_has_passed_makes_no_index() {
     let (mut world, conn, _) = filled();
     let mut command = create(&[("a", doc! { "key": { "a": 1 } })]);

@@ -166,6 +166,25 @@ fn majorities_are_those_of_the_present_members() {
 }
 
 #[test]
+fn a_set_does_not_start_with_members_that_no_configuration_can_have() {
+    let hidden: fn(&mut MemberOptions) = |member| member.hidden = true;
+    let without_vote: fn(&mut MemberOptions) = |member| member.votes = false;
+    let too_high: fn(&mut MemberOptions) = |member| member.priority = 1001;
+    for (change, expected) in [
+        (hidden, "priority must be 0 when hidden=true"),
+        (without_vote, "priority must be 0 when non-voting (votes:0)"),
+        (too_high, "priority must be from 0 to 1000"),
+    ] {
+        let mut options = set_of(3);
+        if let Shape::ReplicaSet(set) = &mut options.shape {
+            change(&mut set.members[2]);
+        }
+        let fault = options.check().map_err(|error| error.to_string());
+        assert_eq!(fault, Err(expected.to_owned()));
+    }
+}
+
+#[test]
 fn all_members_with_data_are_a_majority_of_writes() {
     let mut options = set_of(3);
     if let Shape::ReplicaSet(set) = &mut options.shape {

@@ -109,3 +109,38 @@ fn only_the_server_writes_the_profile_and_the_oplog() {
     let oplog = doc! { "insert": "oplog.rs", "documents": bson!([{}]), "$db": "local" };
     assert_eq!(code(&mut world, conn, oplog), Some(73));
 }
+
+#[test]
+fn a_source_that_is_a_collection_of_the_server_is_refused_by_name() {
+    let (mut world, _, conn) = with_primary();
+    let aggregate = |stage: Document| {
+        doc! { "aggregate": "c", "pipeline": [stage], "cursor": {}, "$db": "local" }
+    };
+    let union = doc! { "$unionWith": "oplog.rs" };
+    let lookup = doc! { "$lookup": {
+        "from": "system.replset", "pipeline": [], "as": "found",
+    } };
+    let inner = doc! { "$unionWith": { "coll": "c", "pipeline": [&union] } };
+    for command in [
+        doc! { "create": "v", "viewOn": "oplog.rs", "$db": "local" },
+        doc! { "create": "v", "viewOn": "c", "pipeline": [&lookup], "$db": "local" },
+        doc! {
+            "explain": { "aggregate": "c", "pipeline": [&union], "cursor": {} }, "$db": "local",
+        },
+        aggregate(union.clone()),
+        aggregate(lookup),
+        aggregate(inner),
+        aggregate(doc! { "$facet": { "a": [&union] } }),
+        aggregate(doc! { "$graphLookup": {
+            "from": "startup_log", "startWith": "$a", "connectFromField": "a",
+            "connectToField": "b", "as": "found",
+        } }),
+    ] {
+        let reply = send(&mut world, conn, command.clone());
+        assert_eq!(reply.get_i32("code").ok(), Some(238), "{command}: {reply}");
+        let text = reply.get_str("errmsg").unwrap_or_default();
+        assert!(text.contains("its own collection local."), "{text}");
+    }
+    let other = doc! { "$unionWith": "other" };
+    assert_eq!(code(&mut world, conn, aggregate(other)), None);
+}

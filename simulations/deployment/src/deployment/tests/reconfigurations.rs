@@ -164,7 +164,9 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(238, &|new| {
         drop(new.insert("settings", doc! { "chainingAllowed": false }))
     });
-    refused(103, &|new| drop(new.insert("version", 1_i64 << 40)));
+    refused(93, &|new| drop(new.insert("version", 1_i64 << 40)));
+    refused(238, &|new| drop(new.insert("version", i32::MAX)));
+    refused(238, &|new| drop(new.insert("version", i32::MAX - 999_999)));
     refused(103, &|new| change(new, primary, doc! { "priority": 0 }));
     refused(238, &|new| {
         change(new, other, doc! { "host": "elsewhere:27017" })
@@ -188,4 +190,43 @@ fn configurations_that_are_not_possible_are_refused() {
         .reconfigure(world.now, other, MemberOptions::default());
     assert!(nobody.is_err());
     assert_eq!(world.deployment.state(primary), Some(MemberState::Down));
+}
+
+#[test]
+fn malformed_configurations_are_refused() {
+    let (mut world, primary, conn) = with_primary();
+    let right = config(&mut world, conn);
+    let mut refused = |code: i32, force: bool, edit: &dyn Fn(&mut Document)| {
+        let mut new = right.clone();
+        change(&mut new, primary, doc! {});
+        edit(&mut new);
+        let command = doc! { "replSetReconfig": &new, "force": force, "$db": "admin" };
+        let reply = send(&mut world, conn, command);
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{new}: {reply}");
+    };
+    for force in [false, true] {
+        for field in ["_id", "version", "members"] {
+            refused(93, force, &|new| drop(new.remove(field)));
+            refused(14, force, &|new| drop(new.insert(field, doc! {})));
+        }
+        for version in [-5, 0] {
+            refused(93, force, &|new| drop(new.insert("version", version)));
+        }
+        let first = |new: &mut Document, value: Bson| {
+            let members = new.get_array_mut("members").expect("members");
+            members[0] = value;
+        };
+        for value in [Bson::Null, Bson::from("m0:27017"), Bson::from(1)] {
+            refused(14, force, &|new| first(new, value.clone()));
+        }
+        refused(93, force, &|new| first(new, doc! { "_id": 0 }.into()));
+        refused(93, force, &|new| {
+            first(new, doc! { "host": "m0:27017" }.into())
+        });
+        refused(14, force, &|new| {
+            first(new, doc! { "_id": 0, "host": 1 }.into())
+        });
+    }
+    let hello = hello(&mut world, primary);
+    assert_eq!(hello.get_i32("setVersion").ok(), Some(1));
 }

@@ -86,3 +86,20 @@ fn a_uuid_has_its_subtype_and_writes_refuse_it() {
     let reply = send(&mut world, conn, with(insert, &uuid));
     assert_eq!(reply.get_i32("code").ok(), Some(238), "{reply}");
 }
+
+#[test]
+fn a_uuid_in_place_of_a_name_is_refused_by_name() {
+    let (mut world, conn) = standalone();
+    send(&mut world, conn, doc! { "create": "c", "$db": "d" });
+    let own = uuid(&mut world, conn, "c");
+    for name in ["find", "count"] {
+        let command = doc! { name: own.clone() };
+        for mut command in [command.clone(), doc! { "explain": command }] {
+            command.insert("$db", "d");
+            let reply = send(&mut world, conn, command);
+            assert_eq!(reply.get_i32("code").ok(), Some(238), "{name}: {reply}");
+            let text = reply.get_str("errmsg").unwrap_or_default();
+            assert!(text.contains("with a UUID in place of"), "{text}");
+        }
+    }
+}
