@@ -3,6 +3,9 @@
 //! `compare_with_mingo SCRIPT KIND SEED COUNT`, where SCRIPT is the path that
 //! `tests/peers/mingo/build.sh` prints, and KIND is `filter`, `find`, `update`, `expression`,
 //! `pipeline` or `all`. Prints the first differences, and how many cases had each result.
+//!
+//! `compare_with_mingo cases KIND SEED COUNT` only prints the cases, each as a line of Extended
+//! JSON.
 
 // This module belongs to the crate of the common tests.
 #[allow(unreachable_pub)]
@@ -57,16 +60,27 @@ fn run(script: &str, kind: Kind, seed: u64, count: usize) -> io::Result<()> {
     Ok(())
 }
 
+fn print_cases(kind: Kind, seed: u64, count: usize) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    for case in kind.cases(seed, count) {
+        writeln!(output, "{}", case.line())?;
+    }
+    Ok(())
+}
+
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [script, kind, seed, count] = arguments.as_slice() else {
-        return Err(io::Error::other("usage: SCRIPT KIND SEED COUNT"));
+        return Err(io::Error::other("usage: SCRIPT|cases KIND SEED COUNT"));
     };
     let seed = seed.parse().map_err(io::Error::other)?;
     let count = count.parse().map_err(io::Error::other)?;
     for known in Kind::ALL {
         if kind == "all" || kind == known.name() {
-            run(script, known, seed, count)?;
+            match script.as_str() {
+                "cases" => print_cases(known, seed, count)?,
+                _ => run(script, known, seed, count)?,
+            }
         }
     }
     Ok(())

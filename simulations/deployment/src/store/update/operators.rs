@@ -123,7 +123,13 @@ pub(super) fn effect(
         "$set" | "$setOnInsert" => set(operand.clone()),
         "$unset" if current.is_none() => Ok(Effect::Keep),
         "$unset" => Ok(Effect::Unset),
-        "$inc" | "$mul" => set(arithmetic(operation, document, target, current)?),
+        "$inc" | "$mul" => match (current, arithmetic(operation, document, target, current)?) {
+            // The server compares the numbers, and -0.0 equals 0.0.
+            (Some(Bson::Double(before)), Bson::Double(after)) if *before == after => {
+                Ok(Effect::Keep)
+            }
+            (_, value) => set(value),
+        },
         "$min" | "$max" => {
             let wanted = if operation.operator == "$min" {
                 std::cmp::Ordering::Less

@@ -217,6 +217,14 @@ fn invalid_updates_fail_with_the_servers_codes() {
 }
 
 #[test]
+fn arithmetic_with_zero_keeps_its_sign() {
+    let change = doc! { "$mul": { "a": -2 } };
+    let result = update(&doc! { "a": -0.0 }, &doc! {}, &change, &[]).expect("an update");
+    let kept = result.get_f64("a").expect("a double");
+    assert!(kept.is_sign_negative(), "{kept}");
+}
+
+#[test]
 fn a_position_can_be_of_an_array_in_an_array() {
     check_table([(
         doc! { "a": [[40, 50], [60, 20]] },
