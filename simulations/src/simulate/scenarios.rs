@@ -329,7 +329,7 @@ mod tests {
             format!("{SET}{}", event(5, "resync = 2")),
             format!(
                 "{SET}{}",
-                event(5, "force-configuration = { member = 1, remove = [0, 2] }")
+                event(5, "force-configuration = { member = 1, remove = [0] }")
             ),
         ] {
             parse(&right).expect(&right);

@@ -2,7 +2,8 @@
 
 use super::{
     SetConfig,
-    log::{Entry, Position, Records},
+    log::{Entry, Position},
+    records::Records,
 };
 use crate::store::Store;
 use bson::Timestamp;

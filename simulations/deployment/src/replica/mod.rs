@@ -9,15 +9,15 @@ mod config;
 mod election;
 mod log;
 mod message;
+mod records;
 mod replication;
 mod sync;
 
 pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
-pub(crate) use log::{
-    Bound, Effect, Entry, Op, Position, Record, Records, Retry, SessionKey, Step,
-};
+pub(crate) use log::{Bound, Effect, Entry, Op, Position, Retry, SessionKey, Step};
 pub(crate) use message::Message;
+pub(crate) use records::{Record, Records};
 pub(crate) use replication::MAX_SMALL_CHANGES;
 
 use crate::{

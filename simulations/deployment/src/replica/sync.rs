@@ -1,10 +1,6 @@
 //! Initial sync: a member without data copies those of the primary before it follows the oplog.
 
-use super::{
-    Position, Replica, ReplicaEvent, Role,
-    log::{Log, Records},
-    message::Kind,
-};
+use super::{Position, Replica, ReplicaEvent, Role, log::Log, message::Kind, records::Records};
 use crate::store::Store;
 use bson::Timestamp;
 use onionskin_core::time::Instant;

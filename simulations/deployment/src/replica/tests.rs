@@ -3,8 +3,9 @@
 
 use super::{
     Message, Replica, SetConfig,
-    log::{Bound, Effect, Entry, Log, NO_TIME, Position, Records, Retry, Step},
+    log::{Bound, Effect, Entry, Log, NO_TIME, Position, Retry, Step},
     message::Kind,
+    records::Records,
 };
 use crate::{
     deployment::MemberOptions,

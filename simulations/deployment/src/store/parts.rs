@@ -107,6 +107,14 @@ impl FindAndModify {
 }
 
 impl Parts {
+    /// True for a later part of a statement, or after a search, that has found documents. Such a
+    /// part inserts none.
+    pub(super) fn has_found(&self) -> bool {
+        self.found
+            .as_ref()
+            .is_some_and(|found| !found.numbers.is_empty())
+    }
+
     /// Counts the steps of a change of a document.
     pub(super) fn count_change(&self, collection: Option<&Collection>, document: &Document) {
         let indexes = collection.map_or(0, |collection| collection.indexes.len());

@@ -149,9 +149,8 @@ impl Store {
             deleted += 1;
             if found.len() > 0 && environment.parts.must_pause(&context) {
                 let serial = self.serial_of(namespace);
-                environment
-                    .parts
-                    .pause(serial, found.map(|(record, _)| record));
+                let rest = found.map(|(record, _)| record);
+                environment.parts.pause(serial, rest);
                 break;
             }
         }
@@ -364,9 +363,7 @@ impl Store {
             return Err(StoreError::failed_to_parse(text));
         }
         self.check_hint_of(namespace, statement.hint.as_ref())?;
-        // A later part of a statement that has found documents inserts none.
-        let has_found = environment.parts.found.as_ref();
-        let has_found = has_found.is_some_and(|records| !records.is_empty());
+        let has_found = environment.parts.has_found();
         let wanted = Wanted(&statement.filter, statement.sort.as_ref(), !statement.multi);
         let parts = &mut environment.parts;
         let (matcher, found) = self.targets(namespace, wanted, &context, parts)?;
@@ -394,10 +391,9 @@ impl Store {
             }
             done.counts.matched += 1;
             let changed = !identical_documents(&before, &after);
-            let after = if changed {
-                Arc::new(after)
-            } else {
-                before.clone()
+            let after = match changed {
+                true => Arc::new(after),
+                false => before.clone(),
             };
             if changed {
                 size::check(&after)?;
@@ -423,9 +419,8 @@ impl Store {
             done.after.get_or_insert(after);
             if found.len() > 0 && environment.parts.must_pause(&context) {
                 let serial = self.serial_of(namespace);
-                environment
-                    .parts
-                    .pause(serial, found.map(|(record, _)| record));
+                let rest = found.map(|(record, _)| record);
+                environment.parts.pause(serial, rest);
                 break;
             }
         }
