@@ -8,7 +8,7 @@ use bson::{Bson, Document};
 /// A reason why the answers to a case may differ, and the condition on the case.
 type Rule = (&'static str, fn(&Case) -> bool);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     // The manual of `$elemMatch`: the operators apply to the elements, and an element that is an
     // array is compared as a whole.
     (
@@ -60,6 +60,15 @@ const RULES: [Rule; 10] = [
         let mut texts = texts.chain([case.operation.to_string()]);
         mentions(case, "$indexOfBytes") && texts.any(|text| !text.is_ascii())
     }),
+    // The manual of `$regexFind`: `idx` counts code points.
+    (
+        "mingo counts the units of JavaScript in the places of matches",
+        |case| {
+            let texts = case.documents.iter().map(ToString::to_string);
+            let mut texts = texts.chain([case.operation.to_string()]);
+            mentions(case, "$regexFind") && texts.any(|text| text.chars().any(|c| c > '\u{ffff}'))
+        },
+    ),
     // JavaScript has no 64-bit integers.
     ("mingo rounds products above 2^53", |case| {
         mentions(case, "$multiply") && mentions(case, "$mod")
