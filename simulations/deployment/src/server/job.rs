@@ -194,7 +194,8 @@ impl Member {
     /// Returns the wall clock at the first start of the running command.
     pub(super) fn clock(&self, now: Instant) -> DateTime {
         let millis = i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX);
-        self.jobs.clock.unwrap_or(DateTime::from_millis(millis))
+        let clock = self.jobs.clock;
+        clock.unwrap_or_else(|| DateTime::from_millis(millis))
     }
 
     /// Lets long queries become jobs.
