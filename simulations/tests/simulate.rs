@@ -172,7 +172,7 @@ fn a_recorded_run_is_replayed_and_a_wrong_recording_refused() {
         ("--operation", "999999", 1),
         ("--operation", "0", 2),
         ("--member", "0=leader", 2),
-        ("--member", "99=primary", 1),
+        ("--member", "99=primary", 2),
         ("--to", "5 h", 2),
     ] {
         let ended = replay(&[recording, option, value]);
