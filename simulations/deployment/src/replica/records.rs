@@ -116,7 +116,7 @@ impl Records {
     }
 
     /// Records the step of an entry. Then removes the records that changed longest ago, until the
-    /// bound is kept. Returns the former record of the session, for a rollback.
+    /// bound is kept. Returns how the record of the session has changed, for a rollback.
     pub(super) fn note(&mut self, retry: &Retry, entry: &Entry, bound: Bound) -> Undo {
         let before = match self.add(retry, entry.position.index) {
             Some(before) => before,

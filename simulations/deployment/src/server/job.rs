@@ -177,6 +177,7 @@ impl Member {
         self.jobs.new = None;
         self.jobs.done = None;
         self.jobs.own_bytes = None;
+        self.jobs.clock = None;
         self.waited_deadline = None;
         self.running.take()
     }
