@@ -1,7 +1,8 @@
 //! Members that read requests and send replies slowly.
 //!
-//! What a slow member has not read stays with its connection. With as many bytes as its window, in
-//! transit or unread, the client has no room for more. Without a slow member, there is always room.
+//! The bytes that a slow member has not read are kept with their connection. Once as many bytes as
+//! the window are in transit or unread, the client has no room for more. Without a slow member,
+//! there is always room.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{slow_member::SlowMember, trace::Trace};
