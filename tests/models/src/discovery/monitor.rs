@@ -117,12 +117,12 @@ impl Model {
                 self.on_check_failed(address, true);
             }
         }
+        for address in &addresses {
+            self.start_if_due(address);
+        }
         if self.pace.is_some_and(|pace| pace <= now) {
             self.pace = Some(now + FLOOR);
             self.request_check();
-        }
-        for address in &addresses {
-            self.start_if_due(address);
         }
     }
 
