@@ -113,7 +113,7 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::SlowMember(_)
             | Disaster::EndSlowness
             | Disaster::MendNames
-    )
+    ) || matches!(disaster, Disaster::JumpClock(jump) if jump.client.is_some())
 }
 
 /// Returns the parts of a scenario that have no effect on sockets.

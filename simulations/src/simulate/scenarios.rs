@@ -38,6 +38,7 @@ scenarios! {
     "frozen-members"
     "full-servers"
     "initial-sync"
+    "jumping-clocks"
     "lossy"
     "lost-checks"
     "many-clients"

@@ -210,6 +210,7 @@ fn is_for_first_client(scheduled: &Scheduled) -> bool {
         Disaster::CutClient { client, .. }
         | Disaster::Freeze { client, .. }
         | Disaster::CloseClient(client) => client == 0,
+        Disaster::JumpClock(jump) => jump.client.is_none_or(|client| client == 0),
         _ => true,
     }
 }

@@ -31,6 +31,8 @@
 //! time. [`TokioWorld::digest`] tells whether two runs were the same. Tokio's timers have a
 //! resolution of one millisecond, so that a program does nothing between two milliseconds.
 
+#[cfg(test)]
+mod clocks;
 mod machine;
 mod seeds;
 #[cfg(test)]
@@ -270,6 +272,8 @@ impl TokioWorld {
     ///   that has a window although it does not read slowly.
     /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
     ///   one above 1000.
+    /// - For a [`Disaster::JumpClock`] of both or neither of a member and a client, with both or
+    ///   neither of `forward` and `back`, or by less than 1 ms or more than a day.
     /// - For a [`Disaster::FailCommands`] without commands or with one that servers do not have,
     ///   without all of a code, a close and a block of a millisecond or more, with a code of 0 or
     ///   less, with both a code and a close, with labels and no code, or with 0 times.

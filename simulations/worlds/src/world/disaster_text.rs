@@ -62,6 +62,7 @@ impl fmt::Display for Disaster {
             Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
             Self::SilenceNames => f.write_str("the name server is silent"),
             Self::FailNames(failures) => write!(f, "{failures}"),
+            Self::JumpClock(jump) => write!(f, "{jump}"),
             Self::MendNames => f.write_str("no lookup fails any more"),
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),

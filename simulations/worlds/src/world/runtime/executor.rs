@@ -203,6 +203,7 @@ impl State {
                 self.freezes.add(self.now, pause);
                 self.was_frozen = true;
             }
+            Disaster::JumpClock(jump) => self.machine.clocks.jump(jump),
             Disaster::Heal => self.rates = Rates::default(),
             _ => {}
         }

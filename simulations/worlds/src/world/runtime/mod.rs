@@ -238,7 +238,9 @@ impl Runtime for SimRuntime {
     }
 
     fn wall_time(&self) -> Duration {
-        STARTED_AT + self.now()
+        let state = self.shared.lock();
+        let right = STARTED_AT + state.now.since_start();
+        state.machine.clocks.shown(self.client, right)
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
