@@ -65,6 +65,7 @@ scenarios! {
     "slow-members"
     "stale-members"
     "stale-replies"
+    "starved-tasks"
     "unequal-members"
     "unlike-clients"
 }

@@ -304,11 +304,11 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For `cancel` and `unpolled`, because only the program can abandon and poll its operations,
+    /// For `cancel`, `unpolled` and `starved`, because only the program polls and abandons its tasks,
     /// and for rates above 1000.
     pub fn set_rates(&self, rates: Rates) {
         assert!(
-            (rates.cancel, rates.unpolled) == (0, 0),
+            (rates.cancel, rates.unpolled, rates.starved) == (0, 0, 0),
             "only the program can abandon its operations or poll them late"
         );
         assert!(rates.highest() <= 1000, "a rate is from 0 to 1000");

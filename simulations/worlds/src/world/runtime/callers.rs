@@ -273,7 +273,7 @@ impl World {
         let now = state.now;
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
         let late_from = Instant::ZERO + self.options.safety + self.options.grace;
-        let frozen = state.freezes.between(Instant::ZERO, late_from);
+        let frozen = state.paused(Instant::ZERO, late_from);
         for (number, client) in self.clients.iter().enumerate() {
             let counts = client.counts();
             if counts != Counts::default() {
@@ -301,7 +301,7 @@ impl World {
             ));
         }
         let aftermath = |client| self.options.aftermath(client);
-        let slack = |entry: &Entry, at| state.freezes.between(entry.began, at) + SLACK;
+        let slack = |entry: &Entry, at| state.paused(entry.began, at) + SLACK;
         let browses_primary = |client| setup::reads_primary(&self.options, client);
         check_history(&state.history, slack, aftermath, browses_primary)?;
         if self.options.is_calm() {

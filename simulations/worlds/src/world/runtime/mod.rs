@@ -22,7 +22,9 @@ mod pictures;
 mod polling;
 mod resolver;
 mod socks5_proxy;
+mod starvation;
 mod stream;
+mod waker;
 
 pub use applications::{Achieved, CALLS, ListHistory};
 pub(super) use callers::run_watched;
