@@ -304,8 +304,8 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For `cancel`, `unpolled` and `starved`, because only the program polls and abandons its tasks,
-    /// and for rates above 1000.
+    /// For `cancel`, `unpolled` and `starved`, because only the program polls and abandons its
+    /// tasks, and for rates above 1000.
     pub fn set_rates(&self, rates: Rates) {
         assert!(
             (rates.cancel, rates.unpolled, rates.starved) == (0, 0, 0),

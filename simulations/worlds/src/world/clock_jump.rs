@@ -50,8 +50,8 @@ impl ClockJump {
         }
     }
 
-    /// Draws a jump of up to two hours. All members stay within the year by which a cluster time can
-    /// be ahead of a wall clock.
+    /// Draws a jump of up to two hours. A few of them are far less than the year by which a cluster
+    /// time can be ahead of a wall clock.
     pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Self {
         let is_of_client = random.chance(1, 3);
         let member = index(random, options.members);

@@ -91,8 +91,8 @@ impl Rates {
         rates.into_iter().max().unwrap_or_default()
     }
 
-    /// Draws all rates but `unpolled`, `duplicate` and `starved`. About half of them are 0, a quarter
-    /// are low, and a quarter can be high.
+    /// Draws all rates but `unpolled`, `duplicate` and `starved`. About half of them are 0, a
+    /// quarter are low, and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,

@@ -244,8 +244,8 @@ impl Scenario {
         }
         if self.shard_members.is_some_and(|servers| servers != 1) {
             return Some(
-                "`shard-members` must be 1, because a simulated shard has one server; its failover is \
-                 the event `step-down-shard`"
+                "`shard-members` must be 1, because a simulated shard has one server; its failover \
+                 is the event `step-down-shard`"
                     .to_owned(),
             );
         }

@@ -36,8 +36,8 @@ impl WorldOptions {
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
     /// members that are polled, SRV records, and the rate of replies that arrive twice. The seed
     /// then draws further disasters as well: limits of connections, reconfigurations, upgrades,
-    /// changes of the SRV records, failing lookups, slow members, overload and jumps of wall clocks.
-    /// The time of [grace](Self::grace) is 90 s or more.
+    /// changes of the SRV records, failing lookups, slow members, overload and jumps of wall
+    /// clocks. The time of [grace](Self::grace) is 90 s or more.
     ///
     /// With [`Workload::Applications`], servers have release 5.0 or later, for snapshot reads, and
     /// clients read from the primary, as transactions need it.
