@@ -11,7 +11,8 @@ impl Deployment {
     /// - cuts between members, members that were [killed](Self::kill) or that
     ///   [shut down](Self::shut_down), [frozen](Self::freeze) processes, and the time for which a
     ///   step-down or `replSetFreeze` prevents elections,
-    /// - a [limit of connections](Self::limit_connections), and [overload](Self::set_shedding),
+    /// - a [limit of connections](Self::limit_connections), [overload](Self::set_shedding), and
+    ///   [jumps](Self::jump_clock) of wall clocks,
     /// - fail points, the delays of requests by fail points, and the fault of SASL conversations,
     /// - open transactions and cursors,
     /// - server parameters, and the changes of users.

@@ -5,6 +5,7 @@
 //! the primary's own term when a majority has this entry, and all earlier entries are then
 //! committed as well. Therefore a committed entry is in the oplog of every later primary.
 
+mod clock;
 mod config;
 mod election;
 mod log;
@@ -25,6 +26,7 @@ use crate::{
     store::{Change, Store},
 };
 use bson::Timestamp;
+use clock::Clock;
 use log::Log;
 use message::Kind;
 use onionskin_core::{
@@ -147,8 +149,7 @@ pub(crate) struct Replica {
     has_small_messages: bool,
     /// The indexes of entries with copies of built indexes, and when this member got the entries.
     copies: VecDeque<(u64, Instant)>,
-    /// The latest cluster time that this member has learned from others. New entries are later.
-    clock: Timestamp,
+    clock: Clock,
     pub(crate) sent: VecDeque<(usize, Message)>,
     pub(crate) events: VecDeque<ReplicaEvent>,
 }
@@ -175,7 +176,7 @@ impl Replica {
             is_producing: true,
             has_small_messages: false,
             copies: VecDeque::new(),
-            clock: log::NO_TIME,
+            clock: Clock::new(),
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -224,7 +225,13 @@ impl Replica {
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
         self.drop_copies(now);
-        let Message { term, config, kind } = message;
+        let Message {
+            term,
+            config,
+            clock,
+            kind,
+        } = message;
+        self.note_time(clock);
         if !self.accept_config(now, from, config, &kind) {
             return;
         }
@@ -293,7 +300,7 @@ impl Replica {
             "only a primary writes"
         );
         debug_assert!(!self.store.has_changes(), "all changes are in this entry");
-        let wall_millis = self.config.wall_millis(now);
+        let wall_millis = self.wall_millis(now);
         let position = Position {
             term: self.term,
             index: self.log.last().index + 1,
@@ -348,22 +355,6 @@ impl Replica {
         self.log.last_time()
     }
 
-    /// Returns the cluster time of the next entry, if that entry is written at `wall_millis`.
-    pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
-        let last = self.log.last_time().max(self.clock);
-        let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
-        match last.increment.checked_add(1) {
-            Some(increment) if seconds <= last.time => Timestamp {
-                time: last.time,
-                increment,
-            },
-            _ => Timestamp {
-                time: seconds.max(last.time.saturating_add(1)),
-                increment: 1,
-            },
-        }
-    }
-
     /// Returns the position, the cluster time and the wall clock's time in milliseconds of an
     /// entry, if the oplog still has it.
     pub(crate) fn entry(&self, index: u64) -> Option<(Position, Timestamp, u64)> {
@@ -416,11 +407,6 @@ impl Replica {
         }
         let _ = store.take_changes();
         Some(store)
-    }
-
-    /// Notes a cluster time that this member has learned from others.
-    pub(crate) fn note_time(&mut self, time: Timestamp) {
-        self.clock = self.clock.max(time);
     }
 
     /// Returns the records of retryable writes and transactions.
@@ -481,8 +467,13 @@ impl Replica {
     }
 
     fn send(&mut self, to: usize, kind: Kind) {
-        let (term, config) = (self.term, Arc::clone(&self.config));
-        self.sent.push_back((to, Message { term, config, kind }));
+        let message = Message {
+            term: self.term,
+            config: Arc::clone(&self.config),
+            clock: self.clock.latest,
+            kind,
+        };
+        self.sent.push_back((to, message));
     }
 
     fn options(&self) -> &MemberOptions {

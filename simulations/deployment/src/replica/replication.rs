@@ -91,7 +91,7 @@ impl Replica {
             return end;
         }
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let now = self.config.wall_millis(now);
+        let now = self.wall_millis(now);
         let is_due = |i: &u64| {
             let entry = self.log.get(*i);
             entry.is_none_or(|entry| entry.wall_millis.saturating_add(delay) <= now)

@@ -46,6 +46,7 @@ fn message(term: u64, kind: Kind) -> Message {
     Message {
         term,
         config: config(),
+        clock: NO_TIME,
         kind,
     }
 }
@@ -248,6 +249,7 @@ fn a_candidate_gives_up_if_its_configuration_does_not_let_it_lead() {
     let vote = Message {
         term: replica.term(),
         config: new,
+        clock: NO_TIME,
         kind: Kind::Vote {
             candidacy: replica.term(),
             dry: false,

@@ -417,7 +417,7 @@ impl Member {
     }
 
     fn wall_millis(&self, now: Instant) -> u64 {
-        self.options.started_at.as_unix_millis() + now.as_nanos() / 1_000_000
+        self.replica.wall_millis(now)
     }
 
     fn drain_replica(&mut self, now: Instant) {

@@ -29,6 +29,7 @@ impl Member {
         self.end_blocks(now);
         self.quiesces_until = None;
         self.replica.permit_elections(now);
+        self.replica.correct_clock(now);
     }
 
     /// Continues the requests that a fail point delays.

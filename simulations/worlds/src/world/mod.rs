@@ -15,6 +15,7 @@
 
 pub mod check;
 mod client;
+mod clock_jump;
 pub mod command_fault;
 pub mod core_world;
 mod disaster_text;
@@ -44,6 +45,7 @@ mod watch;
 pub mod workload;
 
 pub use client::{Pace, Work, WorldClient};
+pub use clock_jump::ClockJump;
 pub use command_fault::CommandFault;
 pub use core_world::CoreWorld;
 pub use expect::Expect;

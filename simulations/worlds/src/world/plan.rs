@@ -2,6 +2,7 @@
 //! the run begins.
 
 use super::{
+    clock_jump::ClockJump,
     command_fault::CommandFault,
     drawn::drawn,
     member::WorldMember,
@@ -130,6 +131,8 @@ pub enum Disaster {
         /// The length of the pause.
         pause: Span,
     },
+    /// The wall clock of a member or of a client jumps forward or back.
+    JumpClock(ClockJump),
     /// The SRV records of the clients' seed list name these members. Without any, there are no
     /// records. A list at the time zero is there before clients ask.
     ListMembers(Vec<usize>),
@@ -154,7 +157,7 @@ pub enum Disaster {
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
     /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
-    /// more faults are drawn.
+    /// more faults are drawn. Wall clocks stay as they are.
     Heal,
 }
 
@@ -165,6 +168,7 @@ impl Disaster {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
+            Self::JumpClock(jump) => jump.strike(now, deployment),
             Self::Overload(ref overload) => overload.begin(deployment),
             Self::EndOverload => ServerOverload::end_all(deployment),
             Self::Kill(member) => deployment.kill(now, member),
@@ -260,6 +264,7 @@ impl Disaster {
             | Self::FailNames(_)
             | Self::MendNames
             | Self::CloseClient(_) => true,
+            Self::JumpClock(jump) => jump.client.is_some(),
             Self::Kill(_)
             | Self::ShutDown(_)
             | Self::Restart(_)
@@ -292,8 +297,8 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or of lookups, an overload, a slow member or an upgrade can have an
-    /// effect.
+    /// fault of commands or of lookups, an overload, a slow member, a jump of a clock or an upgrade
+    /// can have an effect.
     ///
     /// # Errors
     ///
@@ -304,6 +309,7 @@ impl Disaster {
             Self::Overload(overload) => overload.idle(),
             Self::SlowMember(slow) => slow.idle(),
             Self::FailNames(failures) => failures.idle(),
+            Self::JumpClock(jump) => jump.idle(),
             _ => None,
         };
         if let Some(reason) = idle {
@@ -341,6 +347,10 @@ impl Disaster {
             Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
             Self::Overload(ref overload) => needs.members = overload.member.map_or(0, up_to),
             Self::SlowMember(ref slow) => needs.members = slow.member.map_or(0, up_to),
+            Self::JumpClock(jump) => {
+                needs.members = jump.member.map_or(0, up_to);
+                needs.clients = jump.client.map_or(0, up_to);
+            }
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)

@@ -6,6 +6,7 @@ mod auth;
 mod balanced;
 mod catalog_options;
 mod change_streams;
+mod clock_jumps;
 mod commands;
 mod connection_rate_limit;
 mod delayed_members;
