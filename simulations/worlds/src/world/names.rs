@@ -1,7 +1,7 @@
 //! The name server of the clients, whose records change and whose lookups can fail while a run
 //! lasts.
 
-use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, scenario::Scheduled, setup};
+use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, setup};
 use onionskin_core::{
     address::Address,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
@@ -10,7 +10,11 @@ use onionskin_core::{
     time::Instant,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 /// The time after which the system gives up the lookup of an address without an answer: two
 /// attempts of 5 s.
@@ -122,10 +126,10 @@ pub(super) struct Names {
 
 impl Names {
     /// Creates the name server. It lists all members and answers, unless events at the very
-    /// beginning of the schedule say otherwise, because clients ask before the first event.
+    /// beginning of the plan say otherwise, because clients ask before the first event.
     pub(super) fn new(
         members: &[Address],
-        schedule: Option<&Vec<Scheduled>>,
+        plan: &VecDeque<(Instant, Disaster)>,
         random: Random,
     ) -> Self {
         let mut names = Self {
@@ -135,8 +139,8 @@ impl Names {
             random,
             changed: Instant::ZERO,
         };
-        for scheduled in schedule.into_iter().flatten().filter(|s| s.at.0.is_zero()) {
-            match &scheduled.event {
+        for (_, event) in plan.iter().filter(|(at, _)| *at == Instant::ZERO) {
+            match event {
                 Disaster::ListMembers(places) => names.list(Instant::ZERO, members, places),
                 Disaster::SilenceNames => names.be_silent(),
                 Disaster::FailNames(failures) => names.fail(*failures),
@@ -235,11 +239,18 @@ pub(super) fn unanswered() -> Error {
 mod tests {
     use super::*;
     use crate::world::{
-        Rates, Scenario, Way, WorldProxy, WorldShape, options::world_seed, run_seed, scenario::Span,
+        Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, options::world_seed,
+        run_seed,
     };
 
-    fn names_of(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
-        Names::new(members, schedule, world_seed(1).random())
+    /// Returns a name server with events, each at a second.
+    fn names_of(members: &[Address], events: &[(u64, Disaster)]) -> Names {
+        let timed = |(second, event): &(u64, Disaster)| {
+            let at = Instant::ZERO + Duration::from_secs(*second);
+            (at, event.clone())
+        };
+        let plan = events.iter().map(timed).collect();
+        Names::new(members, &plan, world_seed(1).random())
     }
 
     fn ask(names: &Names, kind: RecordKind) -> Option<Result<usize, Error>> {
@@ -250,7 +261,7 @@ mod tests {
     #[test]
     fn the_records_are_those_of_the_last_list() {
         let members: Vec<Address> = ["a", "b"].map(|host| Address::tcp(host, 1)).to_vec();
-        let mut names = names_of(&members, None);
+        let mut names = names_of(&members, &[]);
         assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(2)));
         assert!(matches!(ask(&names, RecordKind::Txt), Some(Err(_))));
         names.be_silent();
@@ -271,19 +282,15 @@ mod tests {
         names.list(changed, &members, &[]);
         assert!(matches!(ask(&names, RecordKind::Srv), Some(Err(_))));
         assert_eq!(names.known(changed + patience, patience), None);
-        let first = |at| Scheduled {
-            at: Span(Duration::from_secs(at)),
-            event: Disaster::ListMembers(vec![1]),
-        };
-        for (at, listed) in [(0, 1), (1, 2)] {
-            let names = names_of(&members, Some(&vec![first(at)]));
+        for (second, listed) in [(0, 1), (1, 2)] {
+            let names = names_of(&members, &[(second, Disaster::ListMembers(vec![1]))]);
             assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(listed)));
         }
     }
 
     #[test]
     fn lookups_fail_at_their_rates_until_they_are_mended() {
-        let mut names = names_of(&[], None);
+        let mut names = names_of(&[], &[]);
         assert_eq!(names.draw_failure(), None);
         names.fail(LookupFailures {
             unanswered: 200,
@@ -306,19 +313,14 @@ mod tests {
 
     #[test]
     fn lookups_that_are_mended_at_the_beginning_do_not_fail() {
-        let first = |event| Scheduled {
-            at: Span(Duration::ZERO),
-            event,
-        };
         let failures = LookupFailures {
             failed: PER_MILLE,
             ..LookupFailures::default()
         };
-        let mut schedule = vec![first(Disaster::FailNames(failures))];
-        let mut names = names_of(&[], Some(&schedule));
+        let events = [(0, Disaster::FailNames(failures)), (0, Disaster::MendNames)];
+        let mut names = names_of(&[], &events[..1]);
         assert_eq!(names.draw_failure(), Some(LookupFailure::Failed));
-        schedule.push(first(Disaster::MendNames));
-        let mut names = names_of(&[], Some(&schedule));
+        let mut names = names_of(&[], &events);
         assert_eq!(names.draw_failure(), None);
     }
 

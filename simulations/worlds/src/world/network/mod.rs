@@ -15,11 +15,11 @@ pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
 
 use super::{
-    drawn::drawn,
     mishap,
     names::Names,
     options::{Rates, WorldOptions},
     picture::MarkKind,
+    plan::Disaster,
     setup,
     slow_member::SlowMember,
     trace::{Summary, Trace},
@@ -106,23 +106,24 @@ pub struct Network {
 }
 
 impl Network {
-    /// Creates a network around a deployment.
+    /// Creates a network around a deployment. The disasters of the plan at [`Instant::ZERO`] that
+    /// concern the name server act at once, because clients ask before the first disaster.
     #[must_use]
-    pub fn new(deployment: Deployment, options: &WorldOptions, seed: &Seed) -> Self {
+    pub fn new(
+        deployment: Deployment,
+        options: &WorldOptions,
+        plan: &VecDeque<(Instant, Disaster)>,
+        seed: &Seed,
+    ) -> Self {
         let addresses = deployment.options().addresses.clone();
         let balancer = match &deployment.options().shape {
             Shape::LoadBalanced { balancer } => Some(balancer.clone()),
             _ => None,
         };
-        let draw = || drawn(options, &mut seed.split("plan").random());
-        let drawn = options.swarm.then(draw);
+        let names = seed.split("name failures").random();
         Self {
             listening: vec![true; addresses.len()],
-            names: Names::new(
-                &addresses,
-                options.schedule.as_ref().or(drawn.as_ref()),
-                seed.split("name failures").random(),
-            ),
+            names: Names::new(&addresses, plan, names),
             addresses,
             balancer,
             proxy: setup::proxy(options),

@@ -101,8 +101,8 @@ impl World {
         setup::check_workload(Way::Runtime, options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(options, &split)?;
-        let network = Network::new(deployment, options, &split);
         let plan = plan(options, &mut split.split("plan").random());
+        let network = Network::new(deployment, options, &plan, &split);
         let closings = plan.iter().filter_map(|(at, disaster)| match disaster {
             Disaster::CloseClient(client) => Some((*at, *client)),
             _ => None,
