@@ -32,7 +32,7 @@ impl Network {
             self.note_fault(now, id, trace, format_args!("stalls for {pause:?}"));
             if let Some(link) = self.links.get_mut(&id) {
                 let direction = link.direction(towards);
-                direction.last = direction.last.max(now + pause);
+                direction.stall(now, self.next_parcel, now + pause);
             }
         }
         match fault {
