@@ -72,8 +72,8 @@ pub struct FaultOptions {
     pub latency: (Duration, Duration),
     /// The disasters with the time since the start, the earliest first. [`Disaster::Heal`] also
     /// ends the other faults. [`Disaster::Freeze`], [`Disaster::CloseClient`] and
-    /// [`Disaster::SlowMember`] have no effect, and [`Disaster::CutClient`] affects all programs.
-    /// Default: none.
+    /// [`Disaster::SlowMember`] have no effect, and [`Disaster::CutClient`] and
+    /// [`Disaster::DisconnectClient`] affect all programs. Default: none.
     pub plan: VecDeque<(Instant, Disaster)>,
 }
 

@@ -208,6 +208,7 @@ const RATES: [fn(&mut Rates) -> &mut u16; 12] = [
 fn is_for_first_client(scheduled: &Scheduled) -> bool {
     match scheduled.event {
         Disaster::CutClient { client, .. }
+        | Disaster::DisconnectClient { client, .. }
         | Disaster::Freeze { client, .. }
         | Disaster::CloseClient(client) => client == 0,
         _ => true,

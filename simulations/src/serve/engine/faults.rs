@@ -249,6 +249,11 @@ impl Shared {
                     cut.for_each(|(_, towards)| peer.cut(towards));
                 }
             }
+            if let Disaster::DisconnectClient { member, .. } = disaster {
+                let peers = self.peers.borrow();
+                let of_member = peers.values().filter(|peer| peer.member() == member);
+                of_member.for_each(|peer| peer.reset());
+            }
             if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
                 // Connections that have lost bytes break.
                 for peer in self.peers.borrow().values().filter(|peer| peer.has_lost()) {

@@ -195,6 +195,28 @@ fn a_slow_or_corrupt_reply_has_the_length_of_the_whole() {
 }
 
 #[test]
+fn the_connections_of_clients_to_a_member_break_at_a_scheduled_time() {
+    let mut faults = FaultOptions::default();
+    let event = Disaster::DisconnectClient {
+        client: 0,
+        member: 0,
+    };
+    faults.plan.push_back(after(Duration::from_secs(1), event));
+    let (deployment, address) = standalone(faults);
+    let mut stream = connect(&address).expect("a connection");
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    // Nothing else ends the connection.
+    while send_command(&mut stream, &ping).is_some() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    until("the event", || {
+        let status = deployment.status();
+        status.is_some_and(|status| status.disasters.len() == 1)
+    });
+    assert!(pings(&address));
+}
+
+#[test]
 fn lost_bytes_are_lost_until_clients_reach_the_members_again() {
     for (up, down) in [(true, false), (false, true)] {
         let mut faults = FaultOptions::default();

@@ -109,6 +109,14 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// The connections of a client to a member break, those of its pool and of its monitor. The
+    /// client sees a reset of each.
+    DisconnectClient {
+        /// The index of the client, from 0.
+        client: usize,
+        /// The index of the member, from 0.
+        member: usize,
+    },
     /// A member reads requests slowly, so that its clients cannot write, or sends replies in small
     /// pieces.
     SlowMember(SlowMember),
@@ -210,6 +218,7 @@ impl Disaster {
             }
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -252,6 +261,7 @@ impl Disaster {
         match self {
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -357,7 +367,7 @@ impl Disaster {
                 let highest = remove.iter().copied().max().unwrap_or_default();
                 needs.members = up_to(member.max(highest));
             }
-            Self::CutClient { client, member, .. } => {
+            Self::CutClient { client, member, .. } | Self::DisconnectClient { client, member } => {
                 needs.members = up_to(member);
                 needs.clients = up_to(client);
             }

@@ -142,6 +142,9 @@ impl Network {
                 }
             }
             Disaster::JoinClients => self.join(now, trace),
+            Disaster::DisconnectClient { client, member } => {
+                self.disconnect(now, client, member, trace);
+            }
             Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
             Disaster::SilenceNames => self.names.be_silent(),
             Disaster::SlowMember(ref slow) => self.slow_down(now, slow, trace),
@@ -205,6 +208,17 @@ impl Network {
         });
     }
 
+    /// Breaks the connections of a client to a member.
+    fn disconnect(&mut self, now: Instant, client: usize, member: usize, trace: &mut Trace) {
+        let links = self.links.iter().filter(|(_, link)| link.has_server);
+        let links = links.filter(|(_, link)| (link.client, link.member) == (client, member));
+        let ids: Vec<LinkId> = links.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.drop_pieces(now, id);
+            self.break_off(now, id, trace);
+        }
+    }
+
     /// Removes all cuts, and breaks the connections that lost parcels.
     fn join(&mut self, now: Instant, trace: &mut Trace) {
         self.cuts.clear();
@@ -242,7 +256,9 @@ fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
 
 #[cfg(test)]
 mod tests {
-    use crate::world::{Rates, Scenario, Span, Way, WorldShape, run_seed};
+    use crate::world::{
+        Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, run_seed,
+    };
     use std::time::Duration;
 
     #[test]
@@ -271,6 +287,44 @@ mod tests {
                 assert!(repeated > 20, "{way} {seed}: {repeated}");
                 assert!(report.tally.succeeded > 50, "{report}");
             }
+        }
+    }
+
+    #[test]
+    fn the_connections_of_one_client_to_one_member_break_at_a_scheduled_time() {
+        let at = Duration::from_secs(5);
+        let event = Disaster::DisconnectClient {
+            client: 0,
+            member: 1,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(4),
+            safety: Some(Span(Duration::from_secs(15))),
+            client_options: Some("minPoolSize=2".to_owned()),
+            proxy: Some(WorldProxy::None),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![Scheduled {
+                at: Span(at),
+                event,
+            }]),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            let mut options = scenario.options(1);
+            options.keep_trace = true;
+            let report = run_seed(1, way, options);
+            assert!(report.failure.is_none(), "{report}");
+            let lines = report.trace.lines();
+            let breaks: Vec<&str> = lines.filter(|line| line.ends_with(" breaks")).collect();
+            // Two connections are those of the pool, and one is that of the monitor.
+            assert!(breaks.len() >= 3, "{way}: {breaks:?}");
+            let time = format!("{:>12} ", at.as_micros());
+            let is_wanted =
+                |line: &&str| line.starts_with(&time) && line.contains(" of client 0 to member 1 ");
+            assert!(breaks.iter().all(is_wanted), "{way}: {breaks:?}");
         }
     }
 }
