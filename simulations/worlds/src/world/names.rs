@@ -184,6 +184,24 @@ impl Names {
         }
     }
 
+    /// Returns the reason why an event changes nothing at the name server, if there is one.
+    pub(super) fn void(&self, members: &[Address], event: &Disaster) -> Option<String> {
+        let (is_void, reason) = match event {
+            Disaster::ListMembers(places) => {
+                let new = places.iter().filter_map(|place| members.get(*place));
+                let is_same = !self.is_silent && new.eq(&self.listed);
+                (is_same, "the name server lists these members already")
+            }
+            Disaster::SilenceNames => (self.is_silent, "the name server is silent already"),
+            Disaster::FailNames(failures) => {
+                let is_same = *failures == self.failures;
+                (is_same, "lookups fail at these rates already")
+            }
+            _ => return None,
+        };
+        is_void.then(|| reason.to_owned())
+    }
+
     /// Draws whether a lookup fails. Without rates, nothing is drawn.
     pub(super) fn draw_failure(&mut self) -> Option<LookupFailure> {
         let rates = self.failures.rates();

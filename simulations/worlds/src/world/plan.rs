@@ -11,6 +11,7 @@ use super::{
     releases,
     scenario::{Scheduled, Span},
     slow_member::SlowMember,
+    void::no_step_down,
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -167,9 +168,30 @@ pub enum Disaster {
 }
 
 impl Disaster {
-    /// Makes the disaster happen to the members of a deployment. Those of clients, and of
-    /// connections between clients and members, have no effect here.
-    pub fn strike(&self, now: Instant, deployment: &mut Deployment) {
+    /// Makes the disaster happen to the members of a deployment. Nothing happens here for those of
+    /// clients, and of connections between clients and members.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the disaster has no effect in the present state of the members, such as
+    /// `member 2 does not run`. The guide `docs/simulation.md` lists the reasons.
+    pub fn strike(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        let (void, cuts) = (self.void_in(deployment), deployment.cuts());
+        let acted = self.act(now, deployment);
+        if let Some(reason) = void {
+            return Err(reason);
+        }
+        match self {
+            Self::CutMembers { .. } | Self::CutShards { .. } | Self::Isolate(_)
+                if deployment.cuts() == cuts =>
+            {
+                Err("these messages are lost already".to_owned())
+            }
+            _ => acted,
+        }
+    }
+
+    fn act(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
@@ -180,7 +202,9 @@ impl Disaster {
             Self::Restart(member) => deployment.restart(now, member),
             Self::Disconnect(member) => deployment.disconnect(now, member),
             Self::StepDown => {
-                deployment.step_down(now);
+                if !deployment.step_down(now) {
+                    return Err(no_step_down(deployment));
+                }
             }
             Self::CutMembers { from, to } => deployment.cut(now, from, to),
             Self::Isolate(member) => deployment.partition(now, &[member]),
@@ -188,7 +212,9 @@ impl Disaster {
             Self::KillShard(shard) => deployment.kill_shard(now, shard),
             Self::RestartShard(shard) => deployment.restart_shard(now, shard),
             Self::StepDownShard(shard) => {
-                deployment.step_down_shard(now, shard);
+                if !deployment.step_down_shard(now, shard) {
+                    return Err(format!("shard {shard} does not run"));
+                }
             }
             Self::CutShards { from, to } => {
                 let first = deployment.members();
@@ -201,7 +227,7 @@ impl Disaster {
             | Self::AddMember(_)
             | Self::ForceConfiguration { .. }
             | Self::Resync(_)
-            | Self::Upgrade { .. } => self.change_members(now, deployment),
+            | Self::Upgrade { .. } => return self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
@@ -228,12 +254,13 @@ impl Disaster {
             | Self::MendNames
             | Self::CloseClient(_) => {}
         }
+        Ok(())
     }
 
     /// Changes the members of a replica set. What is not possible now, as during an election, does
     /// not happen.
-    fn change_members(&self, now: Instant, deployment: &mut Deployment) {
-        let _ = match *self {
+    fn change_members(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        match *self {
             Self::Reconfigure {
                 member,
                 ref options,
@@ -252,7 +279,7 @@ impl Disaster {
                 None => Ok(()),
             },
             _ => Ok(()),
-        };
+        }
     }
 
     /// True for a disaster of clients, or of connections between clients and members.

@@ -233,6 +233,7 @@ impl CoreWorld {
             simulated: self.now.since_start(),
             steps: self.steps,
             tally: Tally::of(&self.history),
+            void_events: self.network.take_void_events(),
             digest: self.trace.digest(),
             picture: self.trace.take_picture(self.now),
             trace: self.trace.into_text(),

@@ -126,7 +126,10 @@ impl Network {
     /// on the network.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
         trace.mark(now, MarkKind::Disaster, format_args!("{disaster}"));
-        disaster.strike(now, &mut self.deployment);
+        let void = self.void(now, disaster);
+        let struck = disaster.strike(now, &mut self.deployment);
+        let void = void.or_else(|| struck.err());
+        self.count_event(now, disaster, void, trace);
         match *disaster {
             Disaster::CutClient {
                 client,

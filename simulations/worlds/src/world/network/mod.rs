@@ -10,6 +10,7 @@ mod link;
 mod listeners;
 mod proxy;
 mod slow;
+mod void;
 
 pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
@@ -35,6 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
+use void::Happened;
 
 /// The id of a client's connection to a member, the load balancer, the proxy or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +105,7 @@ pub struct Network {
     listeners: BTreeMap<Address, ListenerId>,
     listener_events: VecDeque<(LinkId, ListenerEvent)>,
     next_listener: u64,
+    happened: Happened,
 }
 
 impl Network {
@@ -142,6 +145,7 @@ impl Network {
             listeners: BTreeMap::new(),
             listener_events: VecDeque::new(),
             next_listener: 0,
+            happened: Happened::default(),
         }
     }
 

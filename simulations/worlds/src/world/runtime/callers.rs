@@ -169,11 +169,8 @@ impl World {
 
     fn into_report(self, seed: u64, options: WorldOptions, result: Result<(), Failure>) -> Report {
         let failure = result.and_then(|()| self.check_end()).err();
-        let Self {
-            executor, clients, ..
-        } = self;
-        drop(clients);
-        let mut state = executor.shared.lock();
+        drop(self.clients);
+        let mut state = self.executor.shared.lock();
         let mut trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
         let report = Report {
             seed,
@@ -181,6 +178,7 @@ impl World {
             simulated: state.now.since_start(),
             steps: state.steps,
             tally: Tally::of(&state.history) + state.applications.tally,
+            void_events: state.network.take_void_events(),
             digest: trace.digest(),
             picture: trace.take_picture(state.now),
             trace: trace.into_text(),
