@@ -1,5 +1,10 @@
 //! The name server of the clients, whose records change and whose lookups can fail while a run
 //! lasts.
+//!
+//! It takes the place of the system's resolver: questions and answers are values. A test whose
+//! client asks over the network starts its own name servers, which answer with messages
+//! ([`SimRuntime::start_name_server`](super::SimRuntime::start_name_server)). Both fail at the rates
+//! that are kept here.
 
 use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, setup};
 use onionskin_core::{
@@ -9,6 +14,7 @@ use onionskin_core::{
     random::Random,
     time::Instant,
 };
+use onionskin_deployment::names::LookupFailure;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -25,6 +31,9 @@ const ANSWERED: Duration = Duration::from_millis(20);
 
 /// The rates at which lookups of SRV and TXT records and of addresses fail: in how many of 1000
 /// lookups each failure happens, if none before it in this list does. Default: 0.
+///
+/// A [name server in the virtual network](super::SimRuntime::start_name_server) fails at these rates
+/// for each query, of which a lookup can need several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookupFailures {
@@ -72,45 +81,23 @@ impl fmt::Display for LookupFailures {
     }
 }
 
-/// The failure of a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LookupFailure {
-    Unanswered,
-    Failed,
-    Truncated,
-    Empty,
+/// Returns the answer to a query for records whose lookup fails; `None` if there will be none.
+pub(super) fn failed_answer(failure: LookupFailure) -> Option<Result<DnsAnswer, Error>> {
+    let (failure, message) = match failure {
+        LookupFailure::Unanswered => return None,
+        LookupFailure::Failed => (DnsFailure::Refused, "the name server failed (SERVFAIL)"),
+        LookupFailure::Truncated => (DnsFailure::Malformed, "the answer is truncated over TCP"),
+        LookupFailure::Empty => (DnsFailure::NoRecords, "there are no records of this type"),
+    };
+    let message = message.to_owned();
+    Some(Err(ErrorKind::DnsResolve { failure, message }.into()))
 }
 
-impl LookupFailure {
-    /// Returns the answer to a query for records; `None` if there will be none.
-    pub(super) fn answer(self) -> Option<Result<DnsAnswer, Error>> {
-        let (failure, message) = match self {
-            Self::Unanswered => return None,
-            Self::Failed => (DnsFailure::Refused, "the name server failed (SERVFAIL)"),
-            Self::Truncated => (DnsFailure::Malformed, "the answer is truncated over TCP"),
-            Self::Empty => (DnsFailure::NoRecords, "there are no records of this type"),
-        };
-        let message = message.to_owned();
-        Some(Err(ErrorKind::DnsResolve { failure, message }.into()))
-    }
-
-    /// Returns the time after which the lookup of an address fails.
-    pub(super) const fn of_address(self) -> Duration {
-        match self {
-            Self::Unanswered => UNANSWERED,
-            Self::Failed | Self::Truncated | Self::Empty => ANSWERED,
-        }
-    }
-}
-
-impl fmt::Display for LookupFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unanswered => "without an answer",
-            Self::Failed => "with SERVFAIL",
-            Self::Truncated => "with a truncated answer",
-            Self::Empty => "with an empty answer",
-        })
+/// Returns the time after which the lookup of an address fails.
+pub(super) const fn failed_after(failure: LookupFailure) -> Duration {
+    match failure {
+        LookupFailure::Unanswered => UNANSWERED,
+        LookupFailure::Failed | LookupFailure::Truncated | LookupFailure::Empty => ANSWERED,
     }
 }
 

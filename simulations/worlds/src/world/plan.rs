@@ -145,7 +145,7 @@ pub enum Disaster {
     /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
     SilenceNames,
     /// Lookups of the clients fail at these rates: those of their seed lists and those of the
-    /// addresses of hosts.
+    /// addresses of hosts, also if a client asks a name server in the virtual network.
     FailNames(LookupFailures),
     /// No lookup fails in this way any more.
     MendNames,

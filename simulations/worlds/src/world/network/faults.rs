@@ -3,7 +3,7 @@
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{
     mishap::{self, Mishap, Mishaps},
-    names::LookupFailure,
+    names::{failed_after, failed_answer},
     options::Rates,
     picture::MarkKind,
     plan::Disaster,
@@ -14,6 +14,7 @@ use onionskin_core::{
     error::Error,
     time::Instant,
 };
+use onionskin_deployment::names::LookupFailure;
 use std::{fmt, time::Duration};
 
 impl Network {
@@ -172,11 +173,10 @@ impl Network {
         query: &DnsQuery,
         trace: &mut Trace,
     ) -> Option<Result<DnsAnswer, Error>> {
-        let Some(failure) = self.names.draw_failure() else {
-            return self.names.answer(query);
-        };
-        note_lookup(now, &query.name, failure, trace);
-        failure.answer()
+        match self.fail_lookup(now, &query.name, trace) {
+            Some(failure) => failed_answer(failure),
+            None => self.names.answer(query),
+        }
     }
 
     /// Returns the time after which the lookup of a host's address fails; `None` if it succeeds.
@@ -186,9 +186,23 @@ impl Network {
         host: &str,
         trace: &mut Trace,
     ) -> Option<Duration> {
+        self.fail_lookup(now, host, trace).map(failed_after)
+    }
+
+    /// Draws whether a lookup fails.
+    pub(in crate::world) fn fail_lookup(
+        &mut self,
+        now: Instant,
+        name: &str,
+        trace: &mut Trace,
+    ) -> Option<LookupFailure> {
         let failure = self.names.draw_failure()?;
-        note_lookup(now, host, failure, trace);
-        Some(failure.of_address())
+        trace.mark(
+            now,
+            MarkKind::Fault,
+            format_args!("the lookup of {name} ends {failure}"),
+        );
+        Some(failure)
     }
 
     /// Cuts a direction. Parcels in transit in that direction are lost.
@@ -239,14 +253,6 @@ impl Network {
             self.break_off(now, id, trace);
         }
     }
-}
-
-fn note_lookup(now: Instant, name: &str, failure: LookupFailure, trace: &mut Trace) {
-    trace.mark(
-        now,
-        MarkKind::Fault,
-        format_args!("the lookup of {name} ends {failure}"),
-    );
 }
 
 fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
