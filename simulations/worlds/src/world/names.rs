@@ -3,8 +3,8 @@
 //!
 //! It takes the place of the system's resolver: questions and answers are values. A test whose
 //! client asks over the network starts its own name servers, which answer with messages
-//! ([`SimRuntime::start_name_server`](super::SimRuntime::start_name_server)). Both fail at the rates
-//! that are kept here.
+//! ([`SimRuntime::start_name_server`](super::SimRuntime::start_name_server)). Both fail at the
+//! rates that are kept here.
 
 use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, setup};
 use onionskin_core::{
@@ -32,8 +32,8 @@ const ANSWERED: Duration = Duration::from_millis(20);
 /// The rates at which lookups of SRV and TXT records and of addresses fail: in how many of 1000
 /// lookups each failure happens, if none before it in this list does. Default: 0.
 ///
-/// A [name server in the virtual network](super::SimRuntime::start_name_server) fails at these rates
-/// for each query, of which a lookup can need several.
+/// A [name server in the virtual network](super::SimRuntime::start_name_server) fails at these
+/// rates for each query, of which a lookup can need several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookupFailures {

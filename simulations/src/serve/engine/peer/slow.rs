@@ -1,7 +1,7 @@
 //! The pace of a slow member on a connection.
 //!
-//! The buffers of the operating system take what a client sends to a member that reads slowly, until
-//! they are full. They are larger than the `window` of a scenario, which has no effect here.
+//! The buffers of the operating system take what a client sends to a member that reads slowly,
+//! until they are full. They are larger than the `window` of a scenario, which has no effect here.
 
 use super::{Delayed, Peer};
 use onionskin_core::time::Instant;
