@@ -1,4 +1,4 @@
-//! What a deployment tells of its members and of the network between them, for reports.
+//! Facts about the members of a deployment and the network between them, for reports.
 
 use super::{Deployment, routing};
 

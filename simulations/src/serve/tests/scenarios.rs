@@ -206,9 +206,7 @@ fn the_connections_of_clients_to_a_member_break_at_a_scheduled_time() {
     let mut stream = connect(&address).expect("a connection");
     let ping = rawdoc! { "ping": 1, "$db": "admin" };
     // Nothing else ends the connection.
-    while send_command(&mut stream, &ping).is_some() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    while send_command(&mut stream, &ping).is_some() {}
     until("the event", || {
         let status = deployment.status();
         status.is_some_and(|status| status.disasters.len() == 1)
