@@ -262,6 +262,7 @@ impl Shared {
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
             disasters: self.faults.as_ref().map(Faults::past).unwrap_or_default(),
+            void_events: self.faults.as_ref().map(Faults::void).unwrap_or_default(),
         }
     }
 
@@ -368,8 +369,10 @@ impl Shared {
             return true;
         }
         let mut buffer = self.buffer.borrow_mut();
-        match peer.receive(&mut buffer) {
+        let size = peer.read_size(buffer.len());
+        match peer.receive(&mut buffer[..size]) {
             Ok(Some(bytes)) => {
+                peer.note_read(self.now());
                 let fate = match &self.faults {
                     Some(faults) if !bytes.is_empty() => faults.request(self.now(), peer, bytes),
                     _ => Fate::Arrive,
@@ -410,9 +413,12 @@ impl Shared {
                 }
             }
             Action::StopListening(member) => {
+                self.end_slowness_of(member);
                 self.ports.borrow_mut()[member].close(self.addresses[member]);
             }
             Action::Listen(member) => {
+                // It can have been set while the member was not running.
+                self.end_slowness_of(member);
                 let (target, address) = (ListenTarget::Member(member), self.addresses[member]);
                 self.ports.borrow_mut()[member].reopen(self, target, address);
             }

@@ -110,8 +110,6 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::ListMembers(_)
             | Disaster::SilenceNames
             | Disaster::FailNames(_)
-            | Disaster::SlowMember(_)
-            | Disaster::EndSlowness
             | Disaster::MendNames
     ) || matches!(disaster, Disaster::JumpClock(jump) if jump.client.is_some())
 }

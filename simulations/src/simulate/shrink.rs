@@ -209,6 +209,7 @@ const RATES: [fn(&mut Rates) -> &mut u16; 13] = [
 fn is_for_first_client(scheduled: &Scheduled) -> bool {
     match scheduled.event {
         Disaster::CutClient { client, .. }
+        | Disaster::DisconnectClient { client, .. }
         | Disaster::Freeze { client, .. }
         | Disaster::CloseClient(client) => client == 0,
         Disaster::JumpClock(jump) => jump.client.is_none_or(|client| client == 0),

@@ -256,8 +256,8 @@ impl TokioWorld {
         self.strike(&Disaster::Heal);
     }
 
-    /// Makes a disaster happen, for example one in one direction only. [`Disaster::CutClient`]
-    /// concerns all clients of the program, which are the client 0.
+    /// Makes a disaster happen, for example one in one direction only. [`Disaster::CutClient`] and
+    /// [`Disaster::DisconnectClient`] concern all clients of the program, which are the client 0.
     ///
     /// # Panics
     ///

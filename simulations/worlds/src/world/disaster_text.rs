@@ -51,6 +51,12 @@ impl fmt::Display for Disaster {
                 write!(f, "messages from shard {from} to shard {to} are lost")
             }
             Self::JoinClients => f.write_str("the clients reach all members again"),
+            Self::DisconnectClient { client, member } => {
+                write!(
+                    f,
+                    "client {client} loses its connections to member {member}"
+                )
+            }
             Self::FreezeMember { member, pause } => {
                 let pause = String::from(*pause);
                 write!(f, "member {member} is frozen for {pause}")

@@ -41,6 +41,7 @@ mod slow_member;
 mod span;
 mod swarm;
 pub mod trace;
+mod void;
 mod watch;
 pub mod workload;
 
@@ -60,6 +61,7 @@ pub use runtime::SimRuntime;
 pub use scenario::{Scenario, ScenarioBuilder, ScenarioError, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
 pub use slow_member::SlowMember;
+pub use void::VoidEvent;
 pub use watch::{Step, Watcher, run_watched};
 
 /// Runs the world of a seed to its end, and returns the report.

@@ -12,6 +12,7 @@ use super::{
     releases,
     scenario::{Scheduled, Span},
     slow_member::SlowMember,
+    void::no_step_down,
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -110,6 +111,14 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// The connections of a client to a member break, those of its pool and of its monitor. The
+    /// client sees a reset of each.
+    DisconnectClient {
+        /// The index of the client, from 0.
+        client: usize,
+        /// The index of the member, from 0.
+        member: usize,
+    },
     /// A member reads requests slowly, so that its clients cannot write, or sends replies in small
     /// pieces.
     SlowMember(SlowMember),
@@ -139,7 +148,7 @@ pub enum Disaster {
     /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
     SilenceNames,
     /// Lookups of the clients fail at these rates: those of their seed lists and those of the
-    /// addresses of hosts.
+    /// addresses of hosts, also if a client asks a name server in the virtual network.
     FailNames(LookupFailures),
     /// No lookup fails in this way any more.
     MendNames,
@@ -162,9 +171,30 @@ pub enum Disaster {
 }
 
 impl Disaster {
-    /// Makes the disaster happen to the members of a deployment. Those of clients, and of
-    /// connections between clients and members, have no effect here.
-    pub fn strike(&self, now: Instant, deployment: &mut Deployment) {
+    /// Makes the disaster happen to the members of a deployment. Nothing happens here for those of
+    /// clients, and of connections between clients and members.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the disaster has no effect in the present state of the members, such as
+    /// `member 2 does not run`. The guide `docs/simulation.md` lists the reasons.
+    pub fn strike(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        let (void, cuts) = (self.void_in(deployment), deployment.cuts());
+        let acted = self.act(now, deployment);
+        if let Some(reason) = void {
+            return Err(reason);
+        }
+        match self {
+            Self::CutMembers { .. } | Self::CutShards { .. } | Self::Isolate(_)
+                if deployment.cuts() == cuts =>
+            {
+                Err("these messages are lost already".to_owned())
+            }
+            _ => acted,
+        }
+    }
+
+    fn act(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
@@ -176,7 +206,9 @@ impl Disaster {
             Self::Restart(member) => deployment.restart(now, member),
             Self::Disconnect(member) => deployment.disconnect(now, member),
             Self::StepDown => {
-                deployment.step_down(now);
+                if !deployment.step_down(now) {
+                    return Err(no_step_down(deployment));
+                }
             }
             Self::CutMembers { from, to } => deployment.cut(now, from, to),
             Self::Isolate(member) => deployment.partition(now, &[member]),
@@ -184,7 +216,9 @@ impl Disaster {
             Self::KillShard(shard) => deployment.kill_shard(now, shard),
             Self::RestartShard(shard) => deployment.restart_shard(now, shard),
             Self::StepDownShard(shard) => {
-                deployment.step_down_shard(now, shard);
+                if !deployment.step_down_shard(now, shard) {
+                    return Err(format!("shard {shard} does not run"));
+                }
             }
             Self::CutShards { from, to } => {
                 let first = deployment.members();
@@ -197,7 +231,7 @@ impl Disaster {
             | Self::AddMember(_)
             | Self::ForceConfiguration { .. }
             | Self::Resync(_)
-            | Self::Upgrade { .. } => self.change_members(now, deployment),
+            | Self::Upgrade { .. } => return self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
@@ -214,6 +248,7 @@ impl Disaster {
             }
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -223,12 +258,13 @@ impl Disaster {
             | Self::MendNames
             | Self::CloseClient(_) => {}
         }
+        Ok(())
     }
 
     /// Changes the members of a replica set. What is not possible now, as during an election, does
     /// not happen.
-    fn change_members(&self, now: Instant, deployment: &mut Deployment) {
-        let _ = match *self {
+    fn change_members(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        match *self {
             Self::Reconfigure {
                 member,
                 ref options,
@@ -247,7 +283,7 @@ impl Disaster {
                 None => Ok(()),
             },
             _ => Ok(()),
-        };
+        }
     }
 
     /// True for a disaster of clients, or of connections between clients and members.
@@ -256,6 +292,7 @@ impl Disaster {
         match self {
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -367,7 +404,7 @@ impl Disaster {
                 let highest = remove.iter().copied().max().unwrap_or_default();
                 needs.members = up_to(member.max(highest));
             }
-            Self::CutClient { client, member, .. } => {
+            Self::CutClient { client, member, .. } | Self::DisconnectClient { client, member } => {
                 needs.members = up_to(member);
                 needs.clients = up_to(client);
             }

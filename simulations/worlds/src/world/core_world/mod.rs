@@ -112,9 +112,9 @@ impl CoreWorld {
         setup::check_workload(Way::Core, &options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(&options, &split)?;
-        let network = Network::new(deployment, &options, &split);
-        let late_from = Instant::ZERO + options.safety + options.grace;
         let plan = plan(&options, &mut split.split("plan").random());
+        let network = Network::new(deployment, &options, &plan, &split);
+        let late_from = Instant::ZERO + options.safety + options.grace;
         let mut sides = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(&options, client))?;
@@ -243,6 +243,7 @@ impl CoreWorld {
             simulated: self.now.since_start(),
             steps: self.steps,
             tally: Tally::of(&self.history),
+            void_events: self.network.take_void_events(),
             digest: self.trace.digest(),
             picture: self.trace.take_picture(self.now),
             trace: self.trace.into_text(),

@@ -100,8 +100,8 @@ impl World {
         setup::check_workload(Way::Runtime, options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(options, &split)?;
-        let network = Network::new(deployment, options, &split);
         let plan = plan(options, &mut split.split("plan").random());
+        let network = Network::new(deployment, options, &plan, &split);
         let closings = plan.iter().filter_map(|(at, disaster)| match disaster {
             Disaster::CloseClient(client) => Some((*at, *client)),
             _ => None,
@@ -173,11 +173,8 @@ impl World {
 
     fn into_report(self, seed: u64, options: WorldOptions, result: Result<(), Failure>) -> Report {
         let failure = result.and_then(|()| self.check_end()).err();
-        let Self {
-            executor, clients, ..
-        } = self;
-        drop(clients);
-        let mut state = executor.shared.lock();
+        drop(self.clients);
+        let mut state = self.executor.shared.lock();
         let mut trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
         let report = Report {
             seed,
@@ -185,6 +182,7 @@ impl World {
             simulated: state.now.since_start(),
             steps: state.steps,
             tally: Tally::of(&state.history) + state.applications.tally,
+            void_events: state.network.take_void_events(),
             digest: trace.digest(),
             picture: trace.take_picture(state.now),
             trace: trace.into_text(),

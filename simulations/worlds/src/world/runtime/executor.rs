@@ -353,9 +353,10 @@ impl Executor {
         let seed = world_seed(seed);
         let deployment = Deployment::new(deployment, &seed.split("deployment"))
             .map_err(|error| setup::impossible(&error))?;
-        let network = Network::new(deployment, &options, &seed);
+        let plan = VecDeque::new();
+        let network = Network::new(deployment, &options, &plan, &seed);
         let random = seed.split("world").random();
-        Ok(Self::new(network, VecDeque::new(), &options, random))
+        Ok(Self::new(network, plan, &options, random))
     }
 
     /// Makes the pause of a writer after a partial write, which is drawn, shorter than this. The
