@@ -185,7 +185,9 @@ impl Network {
         if setup::learns_members(options, client) && frozen.is_zero() {
             let listed = self.deployment.listed_members().into_iter();
             let known = listed.map(|member| self.addresses[member].clone());
-            return Some(known.collect());
+            let known: BTreeSet<Address> = known.collect();
+            // Without a primary there is no list, and the late operations fail.
+            return (!known.is_empty()).then_some(known);
         }
         let patience = setup::news(options, client)?;
         self.names.known(late_from, patience + frozen)
