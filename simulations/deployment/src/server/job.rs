@@ -226,7 +226,7 @@ impl Member {
         Ok(found?)
     }
 
-    /// True if the running command can wait for a job.
+    /// True if the running command can wait for a job, and can pause.
     pub(super) const fn can_wait_for_jobs(&self) -> bool {
         self.jobs.are_run && self.running.is_some()
     }
@@ -325,13 +325,23 @@ impl Member {
         else {
             return;
         };
-        match done.result {
-            None => return self.close(conn),
-            Some(_) if is_linearizable(&request) && self.replica.term() != query.term => {
+        let failure = match is_linearizable(&request) && self.replica.term() != query.term {
+            true => {
                 let text = "the primary changed while a linearizable read was running";
-                self.respond(conn, &request, Err(fault(11602, text)));
+                Some(fault(11602, text))
             }
-            Some(result) => {
+            false => self.interruption(&request, query.term),
+        };
+        match (done.result, failure) {
+            (None, _) => {
+                self.abort_paused(conn, &request);
+                return self.close(conn);
+            }
+            (Some(_), Some(failure)) => {
+                self.abort_paused(conn, &request);
+                self.respond(conn, &request, Err(failure));
+            }
+            (Some(result), None) => {
                 self.jobs.done = Some(result);
                 self.jobs.own_bytes = done.own_bytes;
                 self.waited_deadline = deadline;

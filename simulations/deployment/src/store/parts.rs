@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
 use super::types::{
-    DeleteStatement, Environment, FindAndModify, Namespace, Shared, UpdateStatement,
+    DeleteStatement, Environment, FindAndModify, Namespace, Position, Shared, UpdateStatement,
 };
 use super::{Answer, Store, size};
 
@@ -37,6 +37,8 @@ pub struct Parts {
     pub(crate) pause_after: Option<u64>,
     /// The records that are left after a pause.
     pub(crate) rest: Option<Records>,
+    /// The last document that the search of a tailable cursor has looked at before a pause.
+    pub(crate) reached: Option<Position>,
     /// The number of steps so far, without those of the budgets in use.
     pub(crate) meter: Rc<Cell<u64>>,
 }
@@ -123,7 +125,8 @@ impl Parts {
             .set(self.meter.get().saturating_add(steps as u64));
     }
 
-    /// Counts the steps that each document of `$out` and `$merge` takes besides its change.
+    /// Counts the steps that each document of `$out` and `$merge` takes besides its change, and
+    /// those that each change takes in the search of a change stream.
     pub(super) fn count_document(&self) {
         let steps = self.meter.get().saturating_add(STEPS_OF_CHANGE as u64);
         self.meter.set(steps);
