@@ -11,6 +11,7 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
+use super::slices::Slices;
 use super::types::{
     DeleteStatement, Environment, FindAndModify, Namespace, Position, Shared, UpdateStatement,
 };
@@ -41,6 +42,8 @@ pub struct Parts {
     pub(crate) reached: Option<Position>,
     /// The number of steps so far, without those of the budgets in use.
     pub(crate) meter: Rc<Cell<u64>>,
+    /// The slices of a query that runs beside others.
+    pub(crate) slices: Option<Slices>,
 }
 
 /// The records that a search has found, in their order.
