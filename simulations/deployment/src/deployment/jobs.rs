@@ -135,7 +135,7 @@ impl Deployment {
     }
 
     /// Forgets a connection whose client has disconnected and whose write has ended since.
-    fn end_abandoned(&mut self, member: usize, connection: ConnId) {
+    pub(super) fn end_abandoned(&mut self, member: usize, connection: ConnId) {
         if self.members[member].has_ended_abandoned(connection) {
             self.forget(connection);
         }

@@ -157,6 +157,8 @@ impl Member {
                 self.confirm(now, conn, request, Err(fault));
             }
             Err(fault) => {
+                // The next part of a statement can fail before it is executed.
+                self.abort_paused(conn, &request);
                 let fault = self.labelled(&request, fault);
                 self.respond(conn, &request, Err(fault));
             }

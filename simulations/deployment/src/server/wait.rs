@@ -158,6 +158,11 @@ impl Member {
             Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
+            Waiting::Statement(_) => {
+                self.waited_deadline = pending.deadline;
+                self.run(now, conn, pending.request, None);
+                self.waited_deadline = None;
+            }
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);
