@@ -21,7 +21,7 @@ use super::{Answer, Store, size};
 /// client: the caller searches again.
 pub(crate) const SEARCH_AGAIN: i32 = -1;
 
-/// The largest number of documents that a part of a statement looks at.
+/// The largest number of documents that a part of a statement changes.
 const MAX_DOCUMENTS: usize = 200;
 
 /// The steps of a change besides those of its expressions, and those for each index.
@@ -141,6 +141,13 @@ impl Parts {
             .is_some_and(|most| self.meter.get() >= most)
     }
 
+    /// True if half of the steps of a part are taken. The other half is for the changes of the
+    /// documents that were found, so that they need not be looked at again.
+    fn has_looked_enough(&self, context: &EvaluationContext) -> bool {
+        let taken = self.meter.get().saturating_add(context.budget.taken());
+        self.pause_after.is_some_and(|most| taken >= most / 2)
+    }
+
     /// True if a statement has to pause before its next document.
     pub(super) fn must_pause(&self, context: &EvaluationContext) -> bool {
         let taken = self.meter.get().saturating_add(context.budget.taken());
@@ -200,7 +207,12 @@ impl Store {
         };
         let matcher = Matcher::new(filter, context.release)?;
         let mut found = Vec::with_capacity(most);
-        for record in records.numbers.drain(..most) {
+        let mut has_looked = false;
+        while found.len() < most
+            && !(has_looked && parts.has_looked_enough(context))
+            && let Some(record) = records.numbers.pop_front()
+        {
+            has_looked = true;
             context.budget.step(1)?;
             let document = collection.and_then(|collection| collection.records.get(&record));
             match document {

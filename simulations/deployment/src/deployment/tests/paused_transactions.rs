@@ -95,7 +95,8 @@ fn long_statements_pause_and_commit_as_a_whole() {
         succeed(&reply);
         assert_eq!(reply.get_i32("n").ok(), Some(n), "{reply}");
         let name = command.keys().next();
-        assert!(pauses > 0, "{name:?} has not paused");
+        // Each document is looked at about once, not anew in each part.
+        assert!((1..100).contains(&pauses), "{name:?} paused {pauses} times");
     }
     assert_eq!(count(&mut world, other, doc! { "t": 1 }), 0);
     let (reply, _) = run(&mut world, conn, other, &commit(1));
