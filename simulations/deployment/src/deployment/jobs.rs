@@ -79,8 +79,8 @@ impl Deployment {
     }
 
     /// Returns the next long query that the caller must run. A job has a copy of the data, which
-    /// shares what does not change. So take a job only when it can run. See
-    /// [`run_jobs`](Self::run_jobs) for an example.
+    /// shares what does not change. So take a job only when it can run. Jobs in several threads can
+    /// take turns by [`Job::run_in_slices`]. See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {

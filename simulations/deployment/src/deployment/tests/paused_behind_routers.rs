@@ -208,3 +208,32 @@ fn a_commit_on_several_shards_does_not_prepare_a_part_of_a_statement() {
     let reply = send(&mut world, other, count);
     assert_eq!(reply.get_i32("n").ok(), Some(0), "{reply}");
 }
+
+#[test]
+fn a_write_pauses_behind_a_load_balancer_and_goes_on_without_its_client() {
+    let balancer = Address::tcp("balancer", 27017);
+    let services = (0..2).map(|i| Address::tcp(&format!("service{i}"), 27017));
+    let options = DeploymentOptions::load_balanced(balancer, services.collect());
+    let mut world = World::new(options, 1);
+    world.deployment.run_jobs();
+    let [conn, other] = [0, 1].map(|_| {
+        let (_, conn) = world.connect_balanced().expect("a service runs");
+        let hello = doc! { "hello": 1, "loadBalanced": true, "$db": "admin" };
+        send(&mut world, conn, hello);
+        conn
+    });
+    let insert = on_left(doc! { "insert": "c", "documents": documents() });
+    let (reply, pauses) = run(&mut world, conn, other, &insert);
+    assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
+    assert!(pauses > 0, "it has not paused");
+    begin(&mut world, conn, &all());
+    assert!(world.reply(conn).is_none(), "it has paused");
+    world.deployment.handle_disconnected(world.now, conn);
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    let count = on_left(doc! { "count": "c", "query": { "t": 1 } });
+    let reply = send(&mut world, other, count);
+    assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
+    assert_eq!(world.deployment.connections(), 1);
+}
