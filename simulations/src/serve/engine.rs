@@ -4,6 +4,7 @@ mod accept;
 mod clock;
 mod faults;
 mod peer;
+mod turns;
 mod work;
 
 use super::{
@@ -30,6 +31,8 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
+use turns::Turns;
+use work::MAX_RUNNING;
 
 /// The largest number of reports that [`Status`] has.
 const MAX_MEMBER_EVENTS: usize = 1000;
@@ -78,9 +81,11 @@ struct Shared {
     next_conn: Cell<u64>,
     deadline_moved: Notify,
     deadline: Cell<Option<Instant>>,
-    /// The number of long queries that run.
+    /// The number of long queries that have a thread.
     workers: Cell<usize>,
-    /// True while a task executes the parts of writes.
+    /// The turns of these queries.
+    turns: Arc<Turns>,
+    /// True while a task executes the parts of commands.
     runs_parts: Cell<bool>,
     /// The faults of the scenario, if there is one.
     faults: Option<Faults>,
@@ -147,6 +152,7 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
             workers: Cell::new(0),
+            turns: Arc::new(Turns::new(MAX_RUNNING)),
             runs_parts: Cell::new(false),
             faults,
             calls: RefCell::default(),

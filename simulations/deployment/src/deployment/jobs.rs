@@ -33,11 +33,12 @@ impl Requests {
 
 impl Deployment {
     /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
-    /// can run in other threads, and lets long writes pause until [`run_part`](Self::run_part). By
-    /// default, each command runs as a whole, so that nothing else happens meanwhile.
+    /// can run in other threads, and lets long writes and the searches of tailable cursors and
+    /// change streams pause until [`run_part`](Self::run_part). By default, each command runs as a
+    /// whole, so that nothing else happens meanwhile.
     ///
     /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused
-    /// write waits until then, and [`deadline`](Self::deadline) does not tell of it.
+    /// command waits until then, and [`deadline`](Self::deadline) does not tell of it.
     ///
     /// ```
     /// use onionskin_core::{address::Address, random::Seed, time::Instant};
@@ -78,8 +79,8 @@ impl Deployment {
     }
 
     /// Returns the next long query that the caller must run. A job has a copy of the data, which
-    /// shares what does not change. So take a job only when it can run. See
-    /// [`run_jobs`](Self::run_jobs) for an example.
+    /// shares what does not change. So take a job only when it can run. Jobs in several threads can
+    /// take turns by [`Job::run_in_slices`]. See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {
@@ -92,14 +93,14 @@ impl Deployment {
         None
     }
 
-    /// True if a write has paused, or if members have yet to apply changes of others. Both wait
+    /// True if a command has paused, or if members have yet to apply changes of others. Both wait
     /// until [`run_part`](Self::run_part). See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         self.is_behind || !self.paused.is_empty()
     }
 
-    /// Lets members apply further changes of others, and executes the next part of the write that
+    /// Lets members apply further changes of others, and executes the next part of the command that
     /// has paused for the longest time. The caller gives other requests their turn before. See
     /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn run_part(&mut self, now: Instant) {
@@ -134,7 +135,7 @@ impl Deployment {
     }
 
     /// Forgets a connection whose client has disconnected and whose write has ended since.
-    fn end_abandoned(&mut self, member: usize, connection: ConnId) {
+    pub(super) fn end_abandoned(&mut self, member: usize, connection: ConnId) {
         if self.members[member].has_ended_abandoned(connection) {
             self.forget(connection);
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 use bson::Document;
 use onionskin_core::time::Instant;
-use std::collections::{BTreeSet, VecDeque};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 /// The number of documents of a group, at which it is full.
 const MAX_GROUP: usize = 500;
@@ -53,12 +53,32 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
 pub(super) struct Inserts {
     /// The number of all documents of the command.
     count: usize,
-    /// The documents, each with its place in the command.
-    rest: VecDeque<(usize, Document)>,
+    /// The documents, each with its place in the command. Clones share them.
+    documents: Arc<Vec<(usize, Document)>>,
+    /// The place of the first document that is left.
+    next: usize,
     tally: Tally,
 }
 
 impl Inserts {
+    fn left(&self) -> usize {
+        self.documents.len() - self.next
+    }
+
+    /// Takes the next `count` of the documents that are left.
+    fn take(&mut self, count: usize) -> Vec<(usize, Document)> {
+        let places = self.next..self.next + count;
+        self.next = places.end;
+        match Arc::get_mut(&mut self.documents) {
+            Some(own) => {
+                let taken = own[places].iter_mut();
+                taken.map(|(at, found)| (*at, mem::take(found))).collect()
+            }
+            // A clone needs the documents as well.
+            None => self.documents[places].to_vec(),
+        }
+    }
+
     /// Adds the result of the documents with these places.
     fn add(&mut self, indexes: &[usize], result: InsertResult, ordered: bool, is_retryable: bool) {
         let mut failed = BTreeSet::new();
@@ -106,7 +126,7 @@ impl Member {
             _ => self.begin_inserts(request)?,
         };
         let ordered = self.stops_at_error(request);
-        while !inserts.rest.is_empty() {
+        while inserts.left() > 0 {
             if self.must_pause() {
                 self.record(now, &mut inserts.tally, retryable.as_ref());
                 request.progress = Some(Box::new(Progress::Inserts(inserts)));
@@ -115,12 +135,12 @@ impl Member {
             let is_retryable = retryable.is_some();
             // A fail point counts groups of another size.
             let is_counted = is_retryable && self.has_fail_points();
-            let most = match self.can_pause() && !is_counted {
-                true => MAX_PART.min(inserts.rest.len()),
-                false => inserts.rest.len(),
+            let most = match self.can_wait_for_jobs() && !is_counted {
+                true => MAX_PART.min(inserts.left()),
+                false => inserts.left(),
             };
             let (mut indexes, mut documents) = (Vec::new(), Vec::new());
-            for (index, document) in inserts.rest.drain(..most) {
+            for (index, document) in inserts.take(most) {
                 // Another attempt can have inserted the document while this one had paused.
                 let done = retryable.as_ref();
                 match done.and_then(|write| write.done(&self.replica, index, Op::Insert)) {
@@ -157,29 +177,32 @@ impl Member {
         let limit = self.options.limits.max_document_bytes;
         let retryable = self.retryable_write(request, documents.len())?;
         let ordered = self.stops_at_error(request);
-        let mut inserts = Inserts {
-            count: documents.len(),
-            rest: VecDeque::with_capacity(documents.len()),
-            tally: Tally::default(),
-        };
+        let (count, mut tally) = (documents.len(), Tally::default());
+        let mut left = Vec::with_capacity(count);
         for (index, document) in documents.into_iter().enumerate() {
             let done = retryable.as_ref();
             if let Some((id, effect)) = done.and_then(|a| a.done(&self.replica, index, Op::Insert))
             {
-                inserts.tally.retried.push(id);
-                inserts.tally.count(index, &effect);
+                tally.retried.push(id);
+                tally.count(index, &effect);
                 continue;
             }
             let may_be_large = request.bytes > limit;
             if let Err(fault) = self.check_new(&document, may_be_large) {
-                inserts.tally.fail(index, fault.error);
+                tally.fail(index, fault.error);
                 if ordered {
                     break;
                 }
                 continue;
             }
-            inserts.rest.push_back((index, document));
+            left.push((index, document));
         }
+        let inserts = Inserts {
+            count,
+            documents: Arc::new(left),
+            next: 0,
+            tally,
+        };
         Ok((inserts, retryable))
     }
 

@@ -13,13 +13,17 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Store, StoreError},
+    store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Slices, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
+use std::sync::{Arc, Weak};
 
 /// The steps of a query that is not a job: some milliseconds.
 pub(super) const STEPS: u64 = 20_000;
+
+/// The steps of a job between two looks at whether its request still waits.
+const STEPS_OF_SLICE: u64 = 100_000;
 
 /// A long query. Run it by [`Job::run`], in any thread, and give the result to
 /// [`Deployment::handle_job_done`](crate::deployment::Deployment::handle_job_done).
@@ -31,6 +35,8 @@ pub struct Job {
     /// The `let` of the command.
     variables: Option<Document>,
     moment: Moment,
+    /// Without a target once the request no longer waits.
+    wanted: Weak<()>,
 }
 
 /// The request that a job belongs to.
@@ -66,9 +72,25 @@ impl Job {
         self.key
     }
 
-    /// Runs the query.
+    /// Runs the query as a whole.
     #[must_use]
     pub fn run(self) -> JobDone {
+        self.run_in_slices(STEPS_OF_SLICE, || ())
+    }
+
+    /// Runs the query, and calls `between` each time when it has taken this number of steps. A
+    /// caller lets another job have its turn there. 20,000 steps take some milliseconds. The build
+    /// and the check of indexes count no steps.
+    ///
+    /// A query whose request no longer waits, because it was killed or its time has passed, ends
+    /// after the call. Its result has no effect.
+    #[must_use]
+    pub fn run_in_slices(self, steps: u64, mut between: impl FnMut() + 'static) -> JobDone {
+        let wanted = self.wanted;
+        let slices = Slices::new(steps, move || {
+            between();
+            wanted.strong_count() > 0
+        });
         let mut environment = Environment {
             now: self.moment.now,
             timestamp: self.moment.timestamp,
@@ -79,7 +101,10 @@ impl Job {
             bypasses_validation: false,
             keeps_empty_timestamps: false,
             max_steps: None,
-            parts: Parts::default(),
+            parts: Parts {
+                slices: Some(slices),
+                ..Parts::default()
+            },
         };
         let variables = self.variables.as_ref();
         let ready = variables.map_or(Ok(()), |given| {
@@ -123,6 +148,8 @@ pub(super) struct LongQuery {
     /// The term of the member at the start. A linearizable read fails if the term has changed at
     /// the end.
     term: u64,
+    /// Tells the job that the request waits.
+    wanted: Arc<()>,
 }
 
 /// The jobs of a member.
@@ -226,7 +253,7 @@ impl Member {
         Ok(found?)
     }
 
-    /// True if the running command can wait for a job.
+    /// True if the running command can wait for a job, and can pause.
     pub(super) const fn can_wait_for_jobs(&self) -> bool {
         self.jobs.are_run && self.running.is_some()
     }
@@ -239,6 +266,7 @@ impl Member {
             query: Some((query, variables.cloned())),
             clock: None,
             term: self.replica.term(),
+            wanted: Arc::new(()),
         });
     }
 
@@ -302,6 +330,7 @@ impl Member {
             query,
             variables,
             moment,
+            wanted: Arc::downgrade(&long.wanted),
         })
     }
 
@@ -325,13 +354,23 @@ impl Member {
         else {
             return;
         };
-        match done.result {
-            None => return self.close(conn),
-            Some(_) if is_linearizable(&request) && self.replica.term() != query.term => {
+        let failure = match is_linearizable(&request) && self.replica.term() != query.term {
+            true => {
                 let text = "the primary changed while a linearizable read was running";
-                self.respond(conn, &request, Err(fault(11602, text)));
+                Some(fault(11602, text))
             }
-            Some(result) => {
+            false => self.interruption(&request, query.term),
+        };
+        match (done.result, failure) {
+            (None, _) => {
+                self.abort_paused(conn, &request);
+                return self.close(conn);
+            }
+            (Some(_), Some(failure)) => {
+                self.abort_paused(conn, &request);
+                self.respond(conn, &request, Err(failure));
+            }
+            (Some(result), None) => {
                 self.jobs.done = Some(result);
                 self.jobs.own_bytes = done.own_bytes;
                 self.waited_deadline = deadline;

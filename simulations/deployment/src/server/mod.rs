@@ -110,7 +110,7 @@ pub(crate) enum Output {
     Report(MemberEvent),
     /// The request of this connection waits for its long query.
     LongQuery(ConnId),
-    /// The write of this connection has paused.
+    /// The command of this connection has paused.
     Pause(ConnId),
 }
 
@@ -290,6 +290,7 @@ impl Member {
                 self.timers.remove(&(at, conn));
             }
             self.end_stream(&pending.request);
+            self.abort_paused(conn, &pending.request);
         }
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);

@@ -40,6 +40,7 @@ impl Member {
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),
+                Some(Waiting::Statement(session)) => !self.is_occupied(Some(conn), session),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -74,7 +75,9 @@ impl Member {
             Waiting::Time { .. }
             | Waiting::Majority { .. }
             | Waiting::Decision(_)
+            | Waiting::Statement(_)
             | Waiting::Job { .. } => {
+                self.abort_paused(conn, &request);
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }
@@ -155,6 +158,11 @@ impl Member {
             Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
+            Waiting::Statement(_) => {
+                self.waited_deadline = pending.deadline;
+                self.run(now, conn, pending.request, None);
+                self.waited_deadline = None;
+            }
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

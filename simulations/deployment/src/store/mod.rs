@@ -55,6 +55,7 @@ mod release;
 mod replay;
 mod series;
 mod size;
+mod slices;
 mod sort;
 mod sources;
 mod stages;
@@ -95,6 +96,7 @@ pub use release::Release;
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub(crate) use slices::Slices;
 pub(crate) use stages::{GIVEN, unrecognized};
 pub(crate) use time_series::BUCKETS;
 pub use types::{
@@ -306,7 +308,11 @@ impl Environment<'_> {
                 .map(|(name, value)| (name, Some(value)))
                 .collect(),
             random_state: std::cell::Cell::new(self.seed),
-            budget: Budget::metered(self.max_steps, self.parts.meter.clone()),
+            budget: Budget::metered(
+                self.max_steps,
+                self.parts.meter.clone(),
+                self.parts.slices.clone(),
+            ),
             ..expression::EvaluationContext::default()
         }
     }

@@ -11,8 +11,9 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
+use super::slices::Slices;
 use super::types::{
-    DeleteStatement, Environment, FindAndModify, Namespace, Shared, UpdateStatement,
+    DeleteStatement, Environment, FindAndModify, Namespace, Position, Shared, UpdateStatement,
 };
 use super::{Answer, Store, size};
 
@@ -20,7 +21,7 @@ use super::{Answer, Store, size};
 /// client: the caller searches again.
 pub(crate) const SEARCH_AGAIN: i32 = -1;
 
-/// The largest number of documents that a part of a statement looks at.
+/// The largest number of documents that a part of a statement changes.
 const MAX_DOCUMENTS: usize = 200;
 
 /// The steps of a change besides those of its expressions, and those for each index.
@@ -37,8 +38,12 @@ pub struct Parts {
     pub(crate) pause_after: Option<u64>,
     /// The records that are left after a pause.
     pub(crate) rest: Option<Records>,
+    /// The last document that the search of a tailable cursor has looked at before a pause.
+    pub(crate) reached: Option<Position>,
     /// The number of steps so far, without those of the budgets in use.
     pub(crate) meter: Rc<Cell<u64>>,
+    /// The slices of a query that runs beside others.
+    pub(crate) slices: Option<Slices>,
 }
 
 /// The records that a search has found, in their order.
@@ -123,7 +128,8 @@ impl Parts {
             .set(self.meter.get().saturating_add(steps as u64));
     }
 
-    /// Counts the steps that each document of `$out` and `$merge` takes besides its change.
+    /// Counts the steps that each document of `$out` and `$merge` takes besides its change, and
+    /// those that each change takes in the search of a change stream.
     pub(super) fn count_document(&self) {
         let steps = self.meter.get().saturating_add(STEPS_OF_CHANGE as u64);
         self.meter.set(steps);
@@ -133,6 +139,13 @@ impl Parts {
     pub(super) fn is_over(&self) -> bool {
         self.pause_after
             .is_some_and(|most| self.meter.get() >= most)
+    }
+
+    /// True if half of the steps of a part are taken. The other half is for the changes of the
+    /// documents that were found, so that they need not be looked at again.
+    fn has_looked_enough(&self, context: &EvaluationContext) -> bool {
+        let taken = self.meter.get().saturating_add(context.budget.taken());
+        self.pause_after.is_some_and(|most| taken >= most / 2)
     }
 
     /// True if a statement has to pause before its next document.
@@ -194,7 +207,12 @@ impl Store {
         };
         let matcher = Matcher::new(filter, context.release)?;
         let mut found = Vec::with_capacity(most);
-        for record in records.numbers.drain(..most) {
+        let mut has_looked = false;
+        while found.len() < most
+            && !(has_looked && parts.has_looked_enough(context))
+            && let Some(record) = records.numbers.pop_front()
+        {
+            has_looked = true;
             context.budget.step(1)?;
             let document = collection.and_then(|collection| collection.records.get(&record));
             match document {

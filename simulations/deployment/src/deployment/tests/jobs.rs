@@ -1,10 +1,10 @@
 //! Tests of long queries, which the caller of the deployment runs.
 
 use super::world::{World, send, standalone, with_primary};
-use crate::deployment::{ConnId, DeploymentOptions, Job};
+use crate::deployment::{ConnId, DeploymentOptions, Job, JobDone};
 use bson::{Document, Timestamp, doc};
 use onionskin_core::address::Address;
-use std::time::Duration;
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 fn command(mut command: Document) -> Document {
     command.insert("$db", "d");
@@ -300,4 +300,45 @@ fn the_documents_of_a_job_count_for_the_memory_of_cursors() {
         let reply = finish(&mut world, conn, job);
         assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
     }
+}
+
+#[test]
+fn a_job_lets_others_have_their_turn_after_its_steps() {
+    let (mut world, conn) = with_jobs();
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    let (done, turns) = run_in_slices(job, 100_000);
+    assert!(turns >= 10, "{turns}");
+    world.deployment.handle_job_done(world.now, done);
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}
+
+#[test]
+fn a_job_whose_request_no_longer_waits_ends_at_its_next_slice() {
+    let (mut world, conn) = with_jobs();
+    let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 100 };
+    let job = job_of(&mut world, conn, long.clone());
+    world.run_for(Duration::from_millis(100));
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    let (_, turns) = run_in_slices(job, 1000);
+    assert!((1..=2).contains(&turns), "{turns}");
+    let other = world.connect(0);
+    let job = job_of(&mut world, other, long);
+    world.deployment.handle_disconnected(world.now, other);
+    let (_, turns) = run_in_slices(job, 1000);
+    assert!((1..=2).contains(&turns), "{turns}");
+}
+
+/// Runs a job in slices. Returns its result and the number of slices that have ended.
+fn run_in_slices(job: Job, steps: u64) -> (JobDone, u32) {
+    let turns = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&turns);
+    let done = job.run_in_slices(steps, move || counted.set(counted.get() + 1));
+    (done, turns.get())
 }
