@@ -221,7 +221,8 @@ impl Member {
         connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
     }
 
-    fn goes_on(&self, conn: ConnId) -> bool {
+    /// True if the request of a connection is a write that has paused, or that waits for its search.
+    pub(super) fn goes_on(&self, conn: ConnId) -> bool {
         let connection = self.connections.get(&conn);
         let pending = connection.and_then(|connection| connection.pending.as_ref());
         pending.is_some_and(|pending| match pending.waiting {

@@ -243,7 +243,7 @@ fn a_retryable_insert_in_parts_is_executed_once() {
 }
 
 #[test]
-fn a_write_ends_at_the_part_before_a_step_down() {
+fn a_write_in_parts_ends_at_a_step_down() {
     let mut world = World::new(set_of(3), 1);
     let (primary, _) = world
         .until_primary(Duration::from_secs(60))
@@ -266,7 +266,7 @@ fn a_write_ends_at_the_part_before_a_step_down() {
         steps += 1;
         assert!(steps < 100_000, "an end");
     };
-    assert_eq!(reply.get_i32("code").ok(), Some(10107), "{reply}");
+    assert_eq!(reply.get_i32("code").ok(), Some(11602), "{reply}");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_member_that_was_down_applies_what_it_has_missed_in_parts() {
 }
 
 /// A set that executes commands in parts, with documents, and two connections to its primary.
-fn filled_set() -> (World, ConnId, ConnId) {
+pub(super) fn filled_set() -> (World, ConnId, ConnId) {
     let mut world = World::new(set_of(3), 1);
     let primary = world.until_primary(Duration::from_secs(60));
     let (primary, _) = primary.expect("a primary");
@@ -347,7 +347,7 @@ fn both(world: &mut World, one: ConnId, other: ConnId) -> [Document; 2] {
     panic!("two replies: {replies:?}");
 }
 
-fn count(world: &mut World, conn: ConnId, filter: Document) -> i32 {
+pub(super) fn count(world: &mut World, conn: ConnId, filter: Document) -> i32 {
     let other = world.connect(world.deployment.primary().unwrap_or(0));
     let count = doc! { "count": "c", "query": filter };
     let (reply, _) = run(world, conn, other, &count);
