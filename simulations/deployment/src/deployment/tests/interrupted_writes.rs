@@ -1,7 +1,7 @@
 //! Tests of writes in parts that end before their last part, or whose clients have gone.
 
 use super::{
-    parts::{begin, count, documents, filled_set, go_on, run},
+    parts::{begin, count, documents, expensive, filled, filled_set, go_on, run},
     world::{World, send},
 };
 use crate::deployment::{ConnId, DeploymentOptions};
@@ -88,4 +88,34 @@ fn a_merge_in_parts_is_not_begun_again_after_a_step_down() {
     let primary = world.deployment.primary().expect("a new primary");
     let conn = world.connect(primary);
     assert_eq!(count(&mut world, conn, doc! { "merged": 2 }), 0);
+}
+
+#[test]
+fn a_connection_whose_write_ends_before_its_search_is_forgotten() {
+    let (mut world, conn, _) = filled();
+    let updates = vec![doc! { "q": expensive(), "u": { "$set": { "b": 1 } }, "multi": true }];
+    let update = doc! { "update": "c", "updates": updates, "maxTimeMS": 50 };
+    begin(&mut world, conn, &update);
+    world.deployment.handle_disconnected(world.now, conn);
+    world.drain();
+    assert_eq!(world.deployment.connections(), 2, "the write goes on");
+    world.run_for(Duration::from_millis(60));
+    assert!(world.deployment.poll_job(world.now).is_none());
+    assert_eq!(world.deployment.connections(), 1);
+}
+
+#[test]
+fn a_connection_whose_write_ends_after_a_pause_of_the_process_is_forgotten() {
+    let (mut world, conn, _) = filled();
+    let mut update = mark("part");
+    update.insert("maxTimeMS", 50);
+    begin(&mut world, conn, &update);
+    world.deployment.handle_disconnected(world.now, conn);
+    let pause = Duration::from_secs(1);
+    world.deployment.freeze(world.now, 0, pause);
+    world.deployment.run_part(world.now);
+    world.drain();
+    assert_eq!(world.deployment.connections(), 2, "the write goes on");
+    world.run_for(pause);
+    assert_eq!(world.deployment.connections(), 1);
 }

@@ -162,7 +162,7 @@ fn commands_in_parts_have_the_effects_and_replies_of_whole_ones() {
 }
 
 /// A standalone that executes commands in parts, with documents, and two connections.
-fn filled() -> (World, ConnId, ConnId) {
+pub(super) fn filled() -> (World, ConnId, ConnId) {
     let (mut world, conn) = standalone();
     world.deployment.run_jobs();
     let other = world.connect(0);
