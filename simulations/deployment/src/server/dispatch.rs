@@ -111,7 +111,12 @@ impl Member {
         // A command that fails can have made changes as well.
         self.log(now, None);
         self.running = None;
-        if self.connection(conn).is_none_or(|c| c.closing) {
+        // A write goes on after its connection is closed, as after its client has disconnected.
+        let goes_on = match &outcome {
+            Ok(Outcome::Wait(Waiting::Part { .. }, _)) => true,
+            _ => self.has_long_query() && self.is_write(&request),
+        };
+        if !goes_on && self.connection(conn).is_none_or(|c| c.closing) {
             return self.forget_long_query();
         }
         let Some((request, effect)) = self.wait_for_job(now, conn, request, effect) else {
@@ -146,15 +151,12 @@ impl Member {
                 lock.effect = effect;
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
-            Ok(Outcome::Wait(Waiting::Part { until, clock, .. }, deadline)) => {
-                let waiting = Waiting::Part {
-                    until,
-                    clock,
-                    effect,
-                };
+            Ok(Outcome::Wait(mut waiting, deadline)) => {
+                if let Waiting::Part { effect: kept, .. } = &mut waiting {
+                    *kept = effect;
+                }
                 self.wait(conn, request, waiting, deadline);
             }
-            Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {
                 self.confirm(now, conn, request, Err(fault));
             }

@@ -119,3 +119,16 @@ fn a_connection_whose_write_ends_after_a_pause_of_the_process_is_forgotten() {
     world.run_for(pause);
     assert_eq!(world.deployment.connections(), 1);
 }
+
+#[test]
+fn a_write_in_parts_goes_on_after_the_server_has_closed_its_connection() {
+    let (mut world, conn, _) = filled();
+    begin(&mut world, conn, &mark("part"));
+    world.deployment.disconnect(world.now, 0);
+    world.drain();
+    assert_eq!(world.closed.len(), 2);
+    finish_parts(&mut world);
+    assert_eq!(world.deployment.connections(), 0);
+    let conn = world.connect(0);
+    assert_eq!(count(&mut world, conn, doc! { "part": 1 }), total());
+}
