@@ -13,7 +13,8 @@ impl Deployment {
     ///   step-down or `replSetFreeze` prevents elections,
     /// - a [limit of connections](Self::limit_connections), and [overload](Self::set_shedding),
     /// - fail points, the delays of requests by fail points, and the fault of SASL conversations,
-    /// - open transactions and cursors,
+    /// - open transactions and cursors, and writes that have paused or wait for a job, with the
+    ///   error 11601,
     /// - server parameters, and the changes of users.
     ///
     /// Connections stay, and so do the terms of the members, the roles of the primary and the

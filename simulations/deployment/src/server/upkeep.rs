@@ -13,6 +13,7 @@ use onionskin_core::time::Instant;
 impl Member {
     /// Ends what clients and operators left behind, apart from data and sessions.
     pub(crate) fn restore(&mut self, now: Instant) {
+        self.end_unfinished(now, 11601, "operation was interrupted");
         self.abort_all();
         let initial = Transactions::default();
         self.transactions.lifetime = initial.lifetime;

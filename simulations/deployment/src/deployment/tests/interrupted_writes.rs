@@ -132,3 +132,18 @@ fn a_write_in_parts_goes_on_after_the_server_has_closed_its_connection() {
     let conn = world.connect(0);
     assert_eq!(count(&mut world, conn, doc! { "part": 1 }), total());
 }
+
+#[test]
+fn a_write_in_parts_ends_before_the_data_is_dropped() {
+    let (mut world, conn, other) = filled();
+    let insert = doc! { "insert": "later", "documents": documents() };
+    begin(&mut world, conn, &insert);
+    world.deployment.restore(world.now);
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("an answer");
+    assert_eq!(reply.get_i32("code").ok(), Some(11601), "{reply}");
+    assert!(world.deployment.drop_data(world.now));
+    finish_parts(&mut world);
+    let reply = send(&mut world, other, doc! { "count": "later" });
+    assert_eq!(reply.get_i32("n").ok(), Some(0), "{reply}");
+}
