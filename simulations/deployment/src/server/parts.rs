@@ -3,8 +3,8 @@
 //! If the caller of the deployment runs jobs, a long write command pauses: between two statements,
 //! and between two documents of a statement. Each part is logged for itself, so a command that
 //! fails at a later part keeps the earlier ones, as on a server. A search that takes long becomes a
-//! [`Job`](super::Job). The documents that it found are compared with the filter again before they
-//! are changed.
+//! [`Job`](super::Job). The documents that it found and that have changed since are compared with the
+//! filter again before they are changed.
 
 use super::{
     Member,

@@ -2,7 +2,7 @@
 
 use super::world::{World, send, standalone, with_primary};
 use crate::deployment::{ConnId, DeploymentOptions, Job};
-use bson::{Document, Timestamp, doc};
+use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::address::Address;
 use std::time::Duration;
 
@@ -300,4 +300,40 @@ fn the_documents_of_a_job_count_for_the_memory_of_cursors() {
         let reply = finish(&mut world, conn, job);
         assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
     }
+}
+
+#[test]
+fn the_search_of_a_write_has_the_time_of_its_command() {
+    let (mut world, conn) = with_jobs();
+    let started = world.deployment.options().started_at.as_unix_millis();
+    let millis = started + world.now.as_nanos() / 1_000_000 + 5;
+    let soon = DateTime::from_millis(i64::try_from(millis).expect("a time"));
+    let is_past = doc! { "$expr": { "$lt": [soon, "$$NOW"] } };
+    let modify = doc! {
+        "findAndModify": "c", "query": { "$and": [expensive(), is_past] },
+        "update": { "$set": { "found": true } },
+    };
+    world.send(conn, &command(modify));
+    world.run_for(Duration::from_millis(10));
+    let job = world.deployment.poll_job(world.now).expect("a job");
+    let reply = finish(&mut world, conn, job);
+    assert_eq!(reply.get("value"), Some(&Bson::Null), "{reply}");
+}
+
+#[test]
+fn a_document_that_was_found_is_not_compared_with_random_numbers_again() {
+    let (mut world, conn) = with_jobs();
+    let half = doc! { "$expr": { "$lt": [{ "$rand": {} }, 0.5] } };
+    let filter = doc! { "$and": [expensive(), half] };
+    let updates = vec![doc! { "q": filter, "u": { "$set": { "half": 1 } }, "multi": true }];
+    let job = job_of(&mut world, conn, doc! { "update": "c", "updates": updates });
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    while world.deployment.has_parts() {
+        world.deployment.run_part(world.now);
+        world.drain();
+    }
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    let n = reply.get_i32("n").expect("a number");
+    assert!((400..600).contains(&n), "{n} of 1000 documents");
 }
