@@ -166,8 +166,11 @@ fn a_snapshot_read_that_becomes_a_job_keeps_its_time() {
     world.deployment.run_jobs();
     fill(&mut world, conn, 1000);
     world.run_for(Duration::from_secs(5));
+    let ping = world.send_command(conn, &command(doc! { "ping": 1 }));
+    let past = ping.expect("a reply").get_timestamp("operationTime");
     let long = doc! {
-        "find": "c", "filter": expensive(), "batchSize": 1, "readConcern": { "level": "snapshot" },
+        "find": "c", "filter": expensive(), "batchSize": 1,
+        "readConcern": { "level": "snapshot", "afterClusterTime": past.expect("a time") },
     };
     let job = job_of(&mut world, conn, long);
     let other = world.connect(world.deployment.primary().expect("a primary"));
