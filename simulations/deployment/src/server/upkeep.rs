@@ -13,7 +13,6 @@ use onionskin_core::time::Instant;
 impl Member {
     /// Ends what clients and operators left behind, apart from data and sessions.
     pub(crate) fn restore(&mut self, now: Instant) {
-        self.end_unfinished(now, 11601, "operation was interrupted");
         self.abort_all();
         let initial = Transactions::default();
         self.transactions.lifetime = initial.lifetime;
@@ -30,6 +29,9 @@ impl Member {
         self.end_blocks(now);
         self.quiesces_until = None;
         self.replica.permit_elections(now);
+        // Requests that were delayed, or that waited for a transaction, go on now, and can pause.
+        self.drain_replica(now);
+        self.end_unfinished(now, 11601, "operation was interrupted");
     }
 
     /// Continues the requests that a fail point delays.

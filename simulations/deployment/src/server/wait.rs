@@ -135,11 +135,17 @@ impl Member {
         }
     }
 
-    /// Ends the writes that have paused, or that wait for their search, with an error. What they
-    /// have done stays.
+    /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
+    /// transaction, with an error. What they have done stays.
     pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
-        let open = self.connections.keys().copied();
-        let unfinished: Vec<ConnId> = open.filter(|&conn| self.goes_on(conn)).collect();
+        let is_begun = |pending: &Pending| {
+            matches!(pending.waiting, Waiting::Lock(_)) && pending.request.progress.is_some()
+        };
+        let open = self.connections.iter();
+        let unfinished = open.filter(|(conn, connection)| {
+            self.goes_on(**conn) || connection.pending.as_ref().is_some_and(is_begun)
+        });
+        let unfinished: Vec<ConnId> = unfinished.map(|(conn, _)| *conn).collect();
         for conn in unfinished {
             if let Some(Pending { request, .. }) = self.unpark(conn) {
                 let error = self.labelled(&request, fault(code, text));
