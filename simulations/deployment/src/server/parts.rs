@@ -3,8 +3,8 @@
 //! If the caller of the deployment runs jobs, a long write command pauses: between two statements,
 //! and between two documents of a statement. Each part is logged for itself, so a command that
 //! fails at a later part keeps the earlier ones, as on a server. A search that takes long becomes a
-//! [`Job`](super::Job). The documents that it found and that have changed since are compared with the
-//! filter again before they are changed.
+//! [`Job`](super::Job). The documents that it found and that have changed since are compared with
+//! the filter again before they are changed.
 
 use super::{
     Member,
@@ -221,7 +221,8 @@ impl Member {
         connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
     }
 
-    /// True if the request of a connection is a write that has paused, or that waits for its search.
+    /// True if the request of a connection is a write that has paused, or one that waits for its
+    /// search.
     pub(super) fn goes_on(&self, conn: ConnId) -> bool {
         let connection = self.connections.get(&conn);
         let pending = connection.and_then(|connection| connection.pending.as_ref());

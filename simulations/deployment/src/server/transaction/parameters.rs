@@ -18,8 +18,8 @@ impl Transactions {
         doc! { LIFETIME: self.lifetime_seconds(), LOCK_TIMEOUT: self.lock_millis() }
     }
 
-    /// Sets one of the [`parameters`](Self::parameters) and returns its former value. A new lifetime
-    /// concerns only transactions that start later.
+    /// Sets one of the [`parameters`](Self::parameters), and returns its former value. A new
+    /// lifetime concerns only transactions that start later.
     pub(in crate::server) fn set_parameter(
         &mut self,
         name: &str,
