@@ -89,7 +89,7 @@ impl Deployment {
             if let Some(job) = self.members[member].job_of(now, connection) {
                 return Some(job);
             }
-            // Its request has ended before, or ends now because its data is gone.
+            // The request of the connection has ended, or ends now because its data is gone.
             self.end_abandoned(member, connection);
             self.settle(now);
         }
