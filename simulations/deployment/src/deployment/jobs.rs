@@ -84,11 +84,15 @@ impl Deployment {
     #[must_use]
     pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {
-            let member = self.homes.get(&connection);
-            let member = member.and_then(|&member| self.members.get_mut(member));
-            if let Some(job) = member.and_then(|member| member.job_of(now, connection)) {
+            let Some(&member) = self.homes.get(&connection) else {
+                continue;
+            };
+            if let Some(job) = self.members[member].job_of(now, connection) {
                 return Some(job);
             }
+            // The request of the connection has ended, or ends now because its data is gone.
+            self.end_abandoned(member, connection);
+            self.settle(now);
         }
         None
     }

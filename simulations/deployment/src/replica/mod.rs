@@ -145,7 +145,8 @@ pub(crate) struct Replica {
     sync: Option<InitialSync>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
-    /// True if messages have few changes, so that a member applies one in short time.
+    /// True if the messages of a primary have few changes, so that a member applies one in short
+    /// time.
     has_small_messages: bool,
     /// The indexes of entries with copies of built indexes, and when this member got the entries.
     copies: VecDeque<(u64, Instant)>,

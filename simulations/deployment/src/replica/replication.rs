@@ -99,7 +99,7 @@ impl Replica {
         (index + 1..=end).take_while(is_due).last().unwrap_or(index)
     }
 
-    /// Lets the messages to other members have few changes each.
+    /// Lets the messages of a primary to other members have few changes each.
     pub(crate) const fn send_small_messages(&mut self) {
         self.has_small_messages = true;
     }
@@ -270,6 +270,9 @@ impl Replica {
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
     /// another one whose last entry is later, so that it can be elected. `commit` is the
     /// candidate's majority commit point: both oplogs have the entries up to it.
+    ///
+    /// The message is never a small one. It must have an entry that is later than the candidate's
+    /// last one, and the candidate asks again only at its next election.
     pub(super) fn send_copy(&mut self, to: usize, last: Position, commit: u64) {
         let previous = match self.log.term_at(last.index) {
             Some(term) if term == last.term => last.index,

@@ -111,7 +111,12 @@ impl Member {
         // A command that fails can have made changes as well.
         self.log(now, None);
         self.running = None;
-        if self.connection(conn).is_none_or(|c| c.closing) {
+        // A write goes on after its connection is closed, as after its client has disconnected.
+        let goes_on = match &outcome {
+            Ok(Outcome::Wait(Waiting::Part { .. }, _)) => true,
+            _ => self.has_long_query() && self.is_write(&request),
+        };
+        if !goes_on && self.connection(conn).is_none_or(|c| c.closing) {
             self.abort_paused(conn, &request);
             return self.forget_long_query();
         }

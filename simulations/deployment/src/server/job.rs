@@ -321,6 +321,11 @@ impl Member {
             return None;
         };
         let (query, variables) = long.query.take()?;
+        // The clock is that of the command, which is executed again with the result.
+        let moment = Moment {
+            now: long.clock.unwrap_or(moment.now),
+            ..moment
+        };
         Some(Job {
             key: JobKey {
                 connection,

@@ -3,8 +3,8 @@
 //! If the caller of the deployment runs jobs, a long write command pauses: between two statements,
 //! and between two documents of a statement. Each part is logged for itself, so a command that
 //! fails at a later part keeps the earlier ones, as on a server. A search that takes long becomes a
-//! [`Job`](super::Job). The documents that it found are compared with the filter again before they
-//! are changed.
+//! [`Job`](super::Job). The documents that it found and that have changed since are compared with
+//! the filter again before they are changed.
 //!
 //! A statement of a transaction pauses as well. Each part claims its documents, and a statement
 //! that fails at a later part aborts the transaction. While transactions are open, each part of
@@ -250,7 +250,9 @@ impl Member {
         connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
     }
 
-    fn goes_on(&self, conn: ConnId) -> bool {
+    /// True if the request of a connection is a write that has paused, or one that waits for its
+    /// search.
+    pub(super) fn goes_on(&self, conn: ConnId) -> bool {
         let connection = self.connections.get(&conn);
         let pending = connection.and_then(|connection| connection.pending.as_ref());
         pending.is_some_and(|pending| match pending.waiting {

@@ -77,7 +77,9 @@ impl Member {
         if let (Some(at), Some(Bson::Document(concern))) =
             (at, request.command.get_mut("readConcern"))
         {
-            // If the query becomes a job, the command is executed again, at the same time.
+            // If the query becomes a job, the command is executed again, at the same time. The time
+            // that it had to wait for has passed, and excludes the other one.
+            concern.remove("afterClusterTime");
             concern.insert("atClusterTime", at);
         }
         match (level, outcome) {

@@ -105,8 +105,10 @@ impl Member {
     }
 
     /// Answers the writes that wait for replication with a write concern error, and linearizable
-    /// reads with an error, because the primary stepped down.
+    /// reads and writes that are not complete with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
+        let text = "operation was interrupted because the primary stepped down";
+        self.end_unfinished(now, 11602, text);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
@@ -133,6 +135,27 @@ impl Member {
             };
             self.respond(conn, &request, answer);
             self.advance(now, conn);
+        }
+    }
+
+    /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
+    /// transaction, with an error. What they have done stays.
+    pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
+        let is_begun = |pending: &Pending| {
+            matches!(pending.waiting, Waiting::Lock(_)) && pending.request.progress.is_some()
+        };
+        let open = self.connections.iter();
+        let unfinished = open.filter(|(conn, connection)| {
+            self.goes_on(**conn) || connection.pending.as_ref().is_some_and(is_begun)
+        });
+        let unfinished: Vec<ConnId> = unfinished.map(|(conn, _)| *conn).collect();
+        for conn in unfinished {
+            if let Some(Pending { request, .. }) = self.unpark(conn) {
+                self.abort_paused(conn, &request);
+                let error = self.labelled(&request, fault(code, text));
+                self.respond(conn, &request, Err(error));
+                self.advance(now, conn);
+            }
         }
     }
 

@@ -223,11 +223,12 @@ impl Index {
         is_partial && self.is_kept && self.keys(document).is_ok_and(|keys| keys.keys.is_empty())
     }
 
-    /// Returns the numbers of the records with a date up to `last`.
-    pub(crate) fn dated(&self, last: DateTime) -> BTreeSet<u64> {
+    /// Returns the numbers of the records with a date up to `last`. One with several dates can be
+    /// there several times.
+    pub(crate) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
         let first = vec![Key(Bson::DateTime(DateTime::MIN))];
         let dates = self.entries.range(first..=vec![Key(Bson::DateTime(last))]);
-        dates.flat_map(|(_, records)| records).copied().collect()
+        dates.flat_map(|(_, records)| records).copied()
     }
 
     /// Returns the records whose first field has this value.

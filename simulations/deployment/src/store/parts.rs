@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 
 use bson::Document;
 
@@ -32,7 +33,7 @@ const STEPS_OF_INDEX: usize = 30;
 #[derive(Debug, Default)]
 pub struct Parts {
     /// The records that an earlier search or part has found, in their order. The statement changes
-    /// no others, and none that no longer matches.
+    /// no others, and none that has changed since and no longer matches.
     pub(crate) found: Option<Records>,
     /// The number of steps after which a statement pauses before its next document.
     pub(crate) pause_after: Option<u64>,
@@ -51,7 +52,8 @@ pub struct Parts {
 pub(crate) struct Records {
     /// The serial number of their collection.
     serial: u64,
-    numbers: VecDeque<u64>,
+    /// Their numbers, and the documents that they had, which this does not keep alive.
+    numbers: VecDeque<(u64, Weak<Document>)>,
 }
 
 impl Records {
@@ -156,11 +158,16 @@ impl Parts {
 
     /// Pauses a statement: these records of the collection are left, before those that the part did
     /// not look at.
-    pub(super) fn pause(&mut self, serial: u64, left: impl DoubleEndedIterator<Item = u64>) {
+    pub(super) fn pause(
+        &mut self,
+        serial: u64,
+        left: impl DoubleEndedIterator<Item = (u64, Shared)>,
+    ) {
         let rest = self.rest.get_or_insert_default();
         rest.serial = serial;
-        left.rev()
-            .for_each(|record| rest.numbers.push_front(record));
+        for (record, document) in left.rev() {
+            rest.numbers.push_front((record, Arc::downgrade(&document)));
+        }
     }
 }
 
@@ -176,14 +183,16 @@ impl Store {
         let limit = if target.is_single { 1 } else { usize::MAX };
         let sort = target.sort.as_ref();
         let (_, found) = self.select(namespace, &target.filter, sort, limit, &context)?;
+        let numbers = found.iter();
+        let numbers = numbers.map(|(record, document)| (*record, Arc::downgrade(document)));
         Ok(Records {
             serial: self.serial_of(namespace),
-            numbers: found.into_iter().map(|(record, _)| record).collect(),
+            numbers: numbers.collect(),
         })
     }
 
     /// Returns the matcher of a write statement and its documents: of those that were found before,
-    /// the ones that still match.
+    /// the ones that have not changed since, or still match.
     pub(super) fn targets(
         &self,
         namespace: &Namespace,
@@ -210,13 +219,15 @@ impl Store {
         let mut has_looked = false;
         while found.len() < most
             && !(has_looked && parts.has_looked_enough(context))
-            && let Some(record) = records.numbers.pop_front()
+            && let Some((record, known)) = records.numbers.pop_front()
         {
             has_looked = true;
             context.budget.step(1)?;
             let document = collection.and_then(|collection| collection.records.get(&record));
+            // A filter with a random number can have another result the second time.
+            let is_same = |document: &Shared| std::ptr::eq(Arc::as_ptr(document), known.as_ptr());
             match document {
-                Some(document) if matcher.matches(document, context)? => {
+                Some(document) if is_same(document) || matcher.matches(document, context)? => {
                     found.push((record, document.clone()));
                 }
                 _ if is_single => {

@@ -22,6 +22,7 @@ mod forwarded_writes;
 mod freezes;
 mod index_builds;
 mod initial_sync;
+mod interrupted_writes;
 mod jobs;
 mod malformed;
 mod membership;

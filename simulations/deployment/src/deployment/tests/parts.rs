@@ -243,7 +243,7 @@ fn a_retryable_insert_in_parts_is_executed_once() {
 }
 
 #[test]
-fn a_write_ends_at_the_part_before_a_step_down() {
+fn a_write_in_parts_ends_at_a_step_down() {
     let mut world = World::new(set_of(3), 1);
     let (primary, _) = world
         .until_primary(Duration::from_secs(60))
@@ -266,7 +266,7 @@ fn a_write_ends_at_the_part_before_a_step_down() {
         steps += 1;
         assert!(steps < 100_000, "an end");
     };
-    assert_eq!(reply.get_i32("code").ok(), Some(10107), "{reply}");
+    assert_eq!(reply.get_i32("code").ok(), Some(11602), "{reply}");
 }
 
 #[test]
