@@ -27,7 +27,8 @@ async fn made_at(orders: &Collection<Document>) -> DateTime {
 
 /// Returns the time of a member's wall clock.
 async fn local_time(client: &Client) -> DateTime {
-    let hello = client.database("admin").run_command(doc! { "hello": 1 });
+    let admin = client.database("admin");
+    let hello = admin.run_command(doc! { "hello": 1 });
     let hello = hello.await.expect("a reply");
     *hello.get_datetime("localTime").expect("a time")
 }
