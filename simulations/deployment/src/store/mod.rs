@@ -12,6 +12,7 @@ mod budget;
 mod built;
 mod catalog;
 mod change;
+mod chunks;
 mod claims;
 mod collation;
 mod collection;
