@@ -80,6 +80,8 @@ struct Shared {
     deadline: Cell<Option<Instant>>,
     /// The number of long queries that run.
     workers: Cell<usize>,
+    /// The number of other jobs that run.
+    short_workers: Cell<usize>,
     /// True while a task executes the parts of writes.
     runs_parts: Cell<bool>,
     /// The faults of the scenario, if there is one.
@@ -147,6 +149,7 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
             workers: Cell::new(0),
+            short_workers: Cell::new(0),
             runs_parts: Cell::new(false),
             faults,
             calls: RefCell::default(),

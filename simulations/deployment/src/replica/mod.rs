@@ -22,6 +22,7 @@ pub(crate) use replication::MAX_SMALL_CHANGES;
 
 use crate::{
     deployment::MemberOptions,
+    garbage::Garbage,
     store::{Change, Store},
 };
 use bson::Timestamp;
@@ -145,6 +146,8 @@ pub(crate) struct Replica {
     is_producing: bool,
     /// True if messages have few changes, so that a member applies one in short time.
     has_small_messages: bool,
+    /// The entries of the oplog and the data that were dropped, if they are freed by a job.
+    garbage: Garbage,
     /// The indexes of entries with copies of built indexes, and when this member got the entries.
     copies: VecDeque<(u64, Instant)>,
     /// The latest cluster time that this member has learned from others. New entries are later.
@@ -174,6 +177,7 @@ impl Replica {
             sync: None,
             is_producing: true,
             has_small_messages: false,
+            garbage: Garbage::default(),
             copies: VecDeque::new(),
             clock: log::NO_TIME,
             sent: VecDeque::new(),

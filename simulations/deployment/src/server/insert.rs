@@ -7,7 +7,7 @@ use super::{
     fault::{Fault, bad_value},
     parts::Progress,
     retry::RetryableWrite,
-    write::{Tally, is_too_large, set_bypasses},
+    write::{Tally, set_bypasses},
 };
 use crate::{
     replica::{Effect, Op},
@@ -25,6 +25,9 @@ const MAX_GROUP_BYTES: usize = 256 * 1024;
 
 /// The largest number of documents between two looks at the work of an insert so far.
 const MAX_PART: usize = 50;
+
+/// The steps of a document that is not inserted.
+const STEPS_OF_CHECK: u64 = 20;
 
 /// Divides the documents of an insert into groups, as the server does (`internalInsertMaxBatchSize`
 /// and `insertVectorMaxBytes`). Each has the place of its first document.
@@ -53,8 +56,8 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
 pub(super) struct Inserts {
     /// The number of all documents of the command.
     count: usize,
-    /// The documents, each with its place in the command.
-    rest: VecDeque<(usize, Document)>,
+    /// The last documents of the command, which were not checked yet.
+    rest: VecDeque<Document>,
     tally: Tally,
 }
 
@@ -119,25 +122,19 @@ impl Member {
                 true => MAX_PART.min(inserts.rest.len()),
                 false => inserts.rest.len(),
             };
-            let (mut indexes, mut documents) = (Vec::new(), Vec::new());
-            for (index, document) in inserts.rest.drain(..most) {
-                // Another attempt can have inserted the document while this one had paused.
-                let done = retryable.as_ref();
-                match done.and_then(|write| write.done(&self.replica, index, Op::Insert)) {
-                    Some((id, effect)) => {
-                        inserts.tally.retried.push(id);
-                        inserts.tally.count(index, &effect);
-                    }
-                    None => {
-                        indexes.push(index);
-                        documents.push(document);
-                    }
-                }
-            }
+            let (indexes, documents) =
+                self.next_documents(request, &mut inserts, most, retryable.as_ref());
             if documents.is_empty() {
                 continue;
             }
-            let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable)?;
+            let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable);
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.drop_rest(request, &mut inserts);
+                    return Err(error.into());
+                }
+            };
             let has_failed = !outcome.errors.is_empty();
             inserts.add(&indexes, outcome, ordered, is_retryable);
             if ordered && has_failed {
@@ -145,48 +142,78 @@ impl Member {
             }
         }
         self.record(now, &mut inserts.tally, retryable.as_ref());
+        self.drop_rest(request, &mut inserts);
         Ok(Outcome::Written(self.write_reply(inserts.tally, false)))
     }
 
-    /// Checks the documents of an insert.
     fn begin_inserts(
         &mut self,
         request: &mut Request,
     ) -> Result<(Inserts, Option<RetryableWrite>), Fault> {
         let documents = self.statements(request, "documents")?;
-        let limit = self.options.limits.max_document_bytes;
         let retryable = self.retryable_write(request, documents.len())?;
-        let ordered = self.stops_at_error(request);
-        let mut inserts = Inserts {
+        let inserts = Inserts {
             count: documents.len(),
-            rest: VecDeque::with_capacity(documents.len()),
+            rest: documents.into(),
             tally: Tally::default(),
         };
-        for (index, document) in documents.into_iter().enumerate() {
-            let done = retryable.as_ref();
-            if let Some((id, effect)) = done.and_then(|a| a.done(&self.replica, index, Op::Insert))
-            {
+        Ok((inserts, retryable))
+    }
+
+    /// Takes at most `most` documents of an insert. Returns those that are valid and that were not
+    /// inserted by another attempt, and their places in the command.
+    fn next_documents(
+        &mut self,
+        request: &Request,
+        inserts: &mut Inserts,
+        most: usize,
+        retryable: Option<&RetryableWrite>,
+    ) -> (Vec<usize>, Vec<Document>) {
+        let ordered = self.stops_at_error(request);
+        let may_be_large = request.bytes > self.options.limits.max_document_bytes;
+        let (mut indexes, mut documents) = (Vec::new(), Vec::new());
+        for _ in 0..most {
+            let index = inserts.count - inserts.rest.len();
+            let Some(document) = inserts.rest.pop_front() else {
+                break;
+            };
+            // Another attempt can have inserted the document while this one had paused.
+            let done = retryable.and_then(|write| write.done(&self.replica, index, Op::Insert));
+            if let Some((id, effect)) = done {
                 inserts.tally.retried.push(id);
                 inserts.tally.count(index, &effect);
+                self.jobs.spent = self.jobs.spent.saturating_add(STEPS_OF_CHECK);
                 continue;
             }
-            let may_be_large = request.bytes > limit;
-            if let Err(fault) = self.check_new(&document, may_be_large) {
-                inserts.tally.fail(index, fault.error);
-                if ordered {
-                    break;
+            match self.check_new(&document, may_be_large) {
+                Ok(()) => {
+                    indexes.push(index);
+                    documents.push(document);
                 }
-                continue;
+                Err(fault) => {
+                    inserts.tally.fail(index, fault.error);
+                    self.jobs.spent = self.jobs.spent.saturating_add(STEPS_OF_CHECK);
+                    if ordered {
+                        self.drop_rest(request, inserts);
+                    }
+                }
             }
-            inserts.rest.push_back((index, document));
         }
-        Ok((inserts, retryable))
+        (indexes, documents)
+    }
+
+    /// Drops the documents of an insert that are left.
+    fn drop_rest(&mut self, request: &Request, inserts: &mut Inserts) {
+        let rest = std::mem::take(&mut inserts.rest);
+        if !rest.is_empty() {
+            self.garbage.add(request.bytes, rest);
+        }
     }
 
     /// Checks a new document, and its size if it may be too large.
     pub(super) fn check_new(&self, document: &Document, may_be_large: bool) -> Result<(), Fault> {
         let limit = self.options.limits.max_document_bytes;
-        if may_be_large && is_too_large(document, limit) {
+        if may_be_large && encoded_bytes(document) > limit {
             return Err(too_large(document, limit));
         }
         self.check_inserted(document)

@@ -1,4 +1,5 @@
-//! Long queries, which run beside the commands of other clients.
+//! Jobs, which run beside the commands of other clients: long queries, and the work on large
+//! messages and large data.
 //!
 //! A command runs its query with a small number of steps first. If these are not enough, and the
 //! caller of the deployment runs jobs, the request waits. When the caller has a thread for the
@@ -7,12 +8,14 @@
 
 use super::{
     Member, Output,
+    apart::{LARGE, Task, TaskDone},
     connection::{Pending, Request, Waiting},
     fail_point::FailEffect,
     fault::{Fault, fault},
 };
 use crate::{
     deployment::ConnId,
+    garbage::Dropped,
     store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
@@ -21,11 +24,27 @@ use onionskin_core::time::Instant;
 /// The steps of a query that is not a job: some milliseconds.
 pub(super) const STEPS: u64 = 20_000;
 
-/// A long query. Run it by [`Job::run`], in any thread, and give the result to
+/// A long query, the decoding or the encoding of a large message, or the freeing of large data. Run
+/// it by [`Job::run`], in any thread, and give the result to
 /// [`Deployment::handle_job_done`](crate::deployment::Deployment::handle_job_done).
 #[derive(Debug)]
 pub struct Job {
     key: JobKey,
+    work: Work,
+}
+
+/// The work of a job.
+#[derive(Debug)]
+enum Work {
+    Query(Box<QueryJob>),
+    Task(Box<Task>),
+    /// Drops these values.
+    Free(Dropped),
+}
+
+/// A query on a copy of the data.
+#[derive(Debug)]
+struct QueryJob {
     store: Store,
     query: Query,
     /// The `let` of the command.
@@ -33,10 +52,11 @@ pub struct Job {
     moment: Moment,
 }
 
-/// The request that a job belongs to.
+/// The request that a job belongs to, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobKey {
-    pub(crate) connection: ConnId,
+    /// `None` for the freeing of data.
+    connection: Option<ConnId>,
     number: u64,
 }
 
@@ -44,11 +64,20 @@ pub struct JobKey {
 #[derive(Debug)]
 pub struct JobDone {
     key: JobKey,
-    /// `None` if the query ended in a panic.
-    result: Option<Result<Found, StoreError>>,
-    /// The size of the documents that no collection has, in bytes; `None` if the result is not
-    /// documents.
-    own_bytes: Option<usize>,
+    /// `None` if the job ended in a panic.
+    result: Option<Done>,
+}
+
+#[derive(Debug)]
+enum Done {
+    Query {
+        found: Result<Found, StoreError>,
+        /// The size of the documents that no collection has, in bytes; `None` if the result is not
+        /// documents.
+        own_bytes: Option<usize>,
+    },
+    Task(TaskDone),
+    Freed,
 }
 
 /// The time and the randomness of one command.
@@ -66,9 +95,37 @@ impl Job {
         self.key
     }
 
-    /// Runs the query.
+    /// Makes the job of a connection's message.
+    pub(super) const fn of_task(connection: ConnId, number: u64, task: Box<Task>) -> Self {
+        Self {
+            key: JobKey {
+                connection: Some(connection),
+                number,
+            },
+            work: Work::Task(task),
+        }
+    }
+
+    /// Runs the job.
     #[must_use]
     pub fn run(self) -> JobDone {
+        let result = match self.work {
+            Work::Query(query) => query.run(),
+            Work::Task(task) => Done::Task(task.run()),
+            Work::Free(values) => {
+                drop(values);
+                Done::Freed
+            }
+        };
+        JobDone {
+            key: self.key,
+            result: Some(result),
+        }
+    }
+}
+
+impl QueryJob {
+    fn run(self) -> Done {
         let mut environment = Environment {
             now: self.moment.now,
             timestamp: self.moment.timestamp,
@@ -85,11 +142,10 @@ impl Job {
         let ready = variables.map_or(Ok(()), |given| {
             environment.set_variables(given, self.store.release())
         });
-        let result = ready.and_then(|()| self.query.run(&self.store, &mut environment));
-        JobDone {
-            key: self.key,
-            own_bytes: result.as_ref().ok().and_then(Found::own_bytes),
-            result: Some(result),
+        let found = ready.and_then(|()| self.query.run(&self.store, &mut environment));
+        Done::Query {
+            own_bytes: found.as_ref().ok().and_then(Found::own_bytes),
+            found,
         }
     }
 }
@@ -101,13 +157,12 @@ impl JobKey {
         JobDone {
             key: self,
             result: None,
-            own_bytes: None,
         }
     }
 }
 
 impl JobDone {
-    pub(crate) const fn connection(&self) -> ConnId {
+    pub(crate) const fn connection(&self) -> Option<ConnId> {
         self.key.connection
     }
 }
@@ -145,6 +200,17 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
+    /// True if the caller of the deployment runs jobs.
+    pub(super) const fn are_run(&self) -> bool {
+        self.are_run
+    }
+
+    /// Returns the number of the next job.
+    pub(super) const fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// Returns the records that the job of a write statement has found.
     pub(super) fn take_records(&mut self) -> Option<Result<Records, StoreError>> {
         Some(self.done.take()?.map(Found::records))
@@ -199,10 +265,25 @@ impl Member {
         clock.unwrap_or_else(|| DateTime::from_millis(millis))
     }
 
-    /// Lets long queries become jobs.
+    /// Lets long queries, large messages and the freeing of large data become jobs.
     pub(crate) const fn run_jobs(&mut self) {
         self.jobs.are_run = true;
-        self.replica.send_small_messages();
+        self.garbage.keep();
+        self.replica.run_jobs();
+    }
+
+    /// Returns the job that frees the large values which were dropped, if there are any.
+    pub(crate) fn free_garbage(&mut self) -> Option<Job> {
+        let mut values = self.garbage.take().unwrap_or_default();
+        values.extend(self.replica.take_garbage());
+        let key = JobKey {
+            connection: None,
+            number: 0,
+        };
+        (!values.is_empty()).then(|| Job {
+            key,
+            work: Work::Free(values),
+        })
     }
 
     /// Runs the query of a command, or makes it a long query. After an error, the command must end.
@@ -233,9 +314,8 @@ impl Member {
 
     /// Makes a query the long query of the running command, which must end then.
     pub(super) fn begin_long_query(&mut self, query: Query, variables: Option<&Document>) {
-        self.jobs.last += 1;
         self.jobs.new = Some(LongQuery {
-            number: self.jobs.last,
+            number: self.jobs.next_number(),
             query: Some((query, variables.cloned())),
             clock: None,
             term: self.replica.term(),
@@ -293,25 +373,84 @@ impl Member {
             return None;
         };
         let (query, variables) = long.query.take()?;
-        Some(Job {
-            key: JobKey {
-                connection,
-                number: long.number,
-            },
+        let key = JobKey {
+            connection: Some(connection),
+            number: long.number,
+        };
+        let query = QueryJob {
             store,
             query,
             variables,
             moment,
+        };
+        let work = Work::Query(Box::new(query));
+        Some(Job { key, work })
+    }
+
+    /// Handles the result of a job. Does nothing if its request no longer waits. If the job ended
+    /// in a panic, closes the connection.
+    pub(crate) fn handle_job_done(&mut self, now: Instant, done: JobDone) {
+        let Some(conn) = done.key.connection else {
+            return;
+        };
+        if !self.awaits_job(conn, done.key.number) {
+            return self.discard_result(done);
+        }
+        let JobDone { key, result } = done;
+        match result {
+            Some(Done::Query { found, own_bytes }) => {
+                self.handle_query_done(now, conn, key.number, Some((found, own_bytes)));
+            }
+            Some(Done::Task(done)) => self.handle_task_done(now, conn, key.number, Some(done)),
+            Some(Done::Freed) => {}
+            None => {
+                // The number is that of one of them.
+                self.handle_query_done(now, conn, key.number, None);
+                self.handle_task_done(now, conn, key.number, None);
+            }
+        }
+    }
+
+    /// Drops the result of a job that no connection waits for.
+    pub(crate) fn discard_result(&mut self, done: JobDone) {
+        let bytes = match &done.result {
+            Some(
+                Done::Task(_)
+                | Done::Query {
+                    found: Ok(Found::Indexes(_)),
+                    ..
+                },
+            ) => LARGE,
+            Some(Done::Query { own_bytes, .. }) => own_bytes.unwrap_or(0),
+            Some(Done::Freed) | None => 0,
+        };
+        self.garbage.add(bytes, done);
+    }
+
+    /// True if a connection waits for the job with this number.
+    fn awaits_job(&self, conn: ConnId, number: u64) -> bool {
+        self.connections.get(&conn).is_some_and(|connection| {
+            let pending = connection.pending.as_ref();
+            let is_query = pending.is_some_and(|pending| match &pending.waiting {
+                Waiting::Job { query, .. } => query.number == number,
+                _ => false,
+            });
+            let apart = connection.apart.as_ref();
+            is_query || apart.is_some_and(|apart| apart.number() == number)
         })
     }
 
-    /// Executes the command of a job again. Does nothing if the request no longer waits. If the
-    /// query ended in a panic, closes the connection.
-    pub(crate) fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        let conn = done.key.connection;
+    /// Executes the command of a query again, if the request waits for the query with this number.
+    fn handle_query_done(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        number: u64,
+        result: Option<(Result<Found, StoreError>, Option<usize>)>,
+    ) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let waits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Job { query, .. } => query.number == done.key.number,
+            Waiting::Job { query, .. } => query.number == number,
             _ => false,
         });
         if !waits {
@@ -325,15 +464,15 @@ impl Member {
         else {
             return;
         };
-        match done.result {
+        match result {
             None => return self.close(conn),
             Some(_) if is_linearizable(&request) && self.replica.term() != query.term => {
                 let text = "the primary changed while a linearizable read was running";
                 self.respond(conn, &request, Err(fault(11602, text)));
             }
-            Some(result) => {
-                self.jobs.done = Some(result);
-                self.jobs.own_bytes = done.own_bytes;
+            Some((found, own_bytes)) => {
+                self.jobs.done = Some(found);
+                self.jobs.own_bytes = own_bytes;
                 self.waited_deadline = deadline;
                 self.jobs.clock = query.clock;
                 self.run(now, conn, request, effect);

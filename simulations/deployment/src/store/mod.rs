@@ -73,6 +73,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::garbage::{Dropped, Garbage};
 use bson::Document;
 use budget::Budget;
 use collation::Collation;
@@ -165,6 +166,8 @@ struct Data {
     bytes: usize,
     /// The largest serial number that a collection of this store ever got.
     serial: u64,
+    /// The collections and indexes that were dropped, if they are freed by a job.
+    garbage: Garbage,
 }
 
 impl PartialEq for Store {
@@ -210,6 +213,16 @@ impl Store {
             release: self.release,
             ..Self::default()
         }
+    }
+
+    /// Lets dropped data wait until it is [taken](Self::take_garbage).
+    pub(crate) const fn keep_garbage(&mut self) {
+        self.data.garbage.keep();
+    }
+
+    /// Takes the large data that was dropped.
+    pub(crate) fn take_garbage(&mut self) -> Dropped {
+        self.data.garbage.take().unwrap_or_default()
     }
 
     /// Returns the memory that the data and its indexes may still take, in bytes.
