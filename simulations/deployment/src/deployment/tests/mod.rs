@@ -22,6 +22,7 @@ mod freezes;
 mod index_builds;
 mod initial_sync;
 mod jobs;
+mod large_messages;
 mod malformed;
 mod membership;
 mod memory;
