@@ -256,7 +256,9 @@ impl Replica {
             }
             self.copies.pop_front();
             if let Some(entry) = self.log.get(index) {
-                entry.changes.iter().for_each(Change::drop_copies);
+                for change in &entry.changes {
+                    change.drop_copies(&mut self.garbage);
+                }
             }
         }
     }
