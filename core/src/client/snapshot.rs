@@ -49,6 +49,9 @@ pub struct Snapshot {
     /// The number of connections that wait for an answer, including those whose question was not
     /// asked yet.
     pub waiting_for_answers: usize,
+    /// The number of received bytes that the client keeps of connections that are being
+    /// established, that check a server, or that wait for a late reply.
+    pub received_bytes: usize,
     /// The armed timers of the client by deadline, without those of the topology and the pools.
     pub timers: Vec<(Instant, Timer)>,
 }
@@ -197,6 +200,11 @@ impl Client {
             idle_sessions: self.attempts.sessions.idle(),
             questions: self.questions.asked(),
             waiting_for_answers: self.questions.waiting(),
+            received_bytes: self
+                .connections
+                .iter()
+                .map(|(_, _, state)| received_bytes(state))
+                .sum(),
             timers: self.clock.timers.iter().collect(),
         }
     }
@@ -220,6 +228,14 @@ fn connection_state(role: Role, state: &State, is_again: bool) -> ConnectionStat
             ConnectionState::Draining(server, pooled)
         }
         (Role::Pooled(server, pooled), State::Pinned) => ConnectionState::Pinned(server, pooled),
+    }
+}
+
+fn received_bytes(state: &State) -> usize {
+    match state {
+        State::Driven(connection) => connection.buffered_bytes(),
+        State::Draining(drain) => drain.connection.transport.buffered_bytes(),
+        _ => 0,
     }
 }
 

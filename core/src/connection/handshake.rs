@@ -355,6 +355,12 @@ impl Connection {
         self.transport.tls_facts()
     }
 
+    /// Returns the number of bytes that were received and not consumed.
+    #[cfg(any(test, feature = "unstable-machines"))]
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.transport.buffered_bytes()
+    }
+
     /// Compresses this document as a message. Returns the compressor of the connection, and the
     /// sizes in bytes of the message before and after; `None` if requests are not compressed.
     pub(crate) fn compress_sample(

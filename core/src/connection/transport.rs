@@ -381,8 +381,9 @@ impl Transport {
         self.compression.as_mut()?.take_unpacked()
     }
 
-    #[cfg(test)]
-    pub(super) fn buffered_bytes(&self) -> usize {
+    /// Returns the number of bytes that were received and not consumed.
+    #[cfg(any(test, feature = "unstable-machines"))]
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.decoder.buffered().len()
     }
 

@@ -297,6 +297,11 @@ fn tell_disasters(deployment: &Embedded, told: &mut Option<Duration>) {
     let new = |(at, _): &&(Duration, Disaster)| told.is_none_or(|told| *at > told);
     for (at, disaster) in status.disasters.iter().filter(new) {
         eprintln!("{:6.1} s: {disaster}", at.as_secs_f64());
+        let mut void = status.void_events.iter();
+        let void = void.find(|void| void.at.since_start() == *at && void.event == *disaster);
+        if let Some(void) = void {
+            eprintln!("          {void}");
+        }
     }
     *told = status.disasters.last().map(|(at, _)| *at);
 }

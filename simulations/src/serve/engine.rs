@@ -4,6 +4,7 @@ mod accept;
 mod clock;
 mod faults;
 mod peer;
+mod turns;
 mod work;
 
 use super::{
@@ -30,6 +31,8 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
+use turns::Turns;
+use work::MAX_RUNNING;
 
 /// The largest number of reports that [`Status`] has.
 const MAX_MEMBER_EVENTS: usize = 1000;
@@ -78,11 +81,13 @@ struct Shared {
     next_conn: Cell<u64>,
     deadline_moved: Notify,
     deadline: Cell<Option<Instant>>,
-    /// The number of long queries that run.
+    /// The number of long queries that have a thread.
     workers: Cell<usize>,
     /// The number of other jobs that run.
     short_workers: Cell<usize>,
-    /// True while a task executes the parts of writes.
+    /// The turns of the long queries.
+    turns: Arc<Turns>,
+    /// True while a task executes the parts of commands.
     runs_parts: Cell<bool>,
     /// The faults of the scenario, if there is one.
     faults: Option<Faults>,
@@ -150,6 +155,7 @@ impl Engine {
             deadline: Cell::new(None),
             workers: Cell::new(0),
             short_workers: Cell::new(0),
+            turns: Arc::new(Turns::new(MAX_RUNNING)),
             runs_parts: Cell::new(false),
             faults,
             calls: RefCell::default(),
@@ -265,6 +271,7 @@ impl Shared {
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
             disasters: self.faults.as_ref().map(Faults::past).unwrap_or_default(),
+            void_events: self.faults.as_ref().map(Faults::void).unwrap_or_default(),
         }
     }
 
@@ -303,6 +310,10 @@ impl Shared {
     /// Carries out the deployment's outputs, and sets the timer to its next deadline.
     fn pump(self: &Rc<Self>) {
         loop {
+            // A request whose data is gone is answered here, so the replies come after it.
+            if self.start_work() {
+                continue;
+            }
             let transmit = self.deployment.borrow_mut().poll_transmit();
             if let Some((conn, bytes)) = transmit {
                 self.reply(conn, bytes);
@@ -314,9 +325,6 @@ impl Shared {
                 if let Some(peer) = self.peers.borrow().get(&conn) {
                     peer.give_turn();
                 }
-                continue;
-            }
-            if self.start_work() {
                 continue;
             }
             let action = self.deployment.borrow_mut().poll_action();
@@ -371,8 +379,10 @@ impl Shared {
             return true;
         }
         let mut buffer = self.buffer.borrow_mut();
-        match peer.receive(&mut buffer) {
+        let size = peer.read_size(buffer.len());
+        match peer.receive(&mut buffer[..size]) {
             Ok(Some(bytes)) => {
+                peer.note_read(self.now());
                 let fate = match &self.faults {
                     Some(faults) if !bytes.is_empty() => faults.request(self.now(), peer, bytes),
                     _ => Fate::Arrive,
@@ -413,9 +423,12 @@ impl Shared {
                 }
             }
             Action::StopListening(member) => {
+                self.end_slowness_of(member);
                 self.ports.borrow_mut()[member].close(self.addresses[member]);
             }
             Action::Listen(member) => {
+                // It can have been set while the member was not running.
+                self.end_slowness_of(member);
                 let (target, address) = (ListenTarget::Member(member), self.addresses[member]);
                 self.ports.borrow_mut()[member].reopen(self, target, address);
             }

@@ -21,7 +21,7 @@ use onionskin_deployment::{
     deployment::{AuthCounts, AuthFault, CompressionCounts, Deployment, MemberEvent, MemberState},
     store::Namespace,
 };
-use onionskin_worlds::world::Disaster;
+use onionskin_worlds::world::{Disaster, VoidEvent};
 use std::{
     io,
     net::SocketAddr,
@@ -80,6 +80,8 @@ pub struct Status {
     /// The latest disasters of the scenario, at most 1000, the oldest one first, each with its time
     /// since the start.
     pub disasters: Vec<(Duration, Disaster)>,
+    /// The latest disasters of the scenario that had no effect, at most 1000, the oldest one first.
+    pub void_events: Vec<VoidEvent>,
 }
 
 /// A deployment that runs in its own thread. Dropping it stops the deployment.
@@ -240,7 +242,8 @@ impl Embedded {
         );
         let checked = self.call(move |deployment, now| {
             disaster.check(deployment.options())?;
-            disaster.strike(now, deployment);
+            // It may have no effect now, as the kill of a member that does not run.
+            let _ = disaster.strike(now, deployment);
             Ok(())
         });
         if let Some(Err(reason)) = checked {

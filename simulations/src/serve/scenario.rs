@@ -110,10 +110,8 @@ const fn is_of_clients(disaster: &Disaster) -> bool {
             | Disaster::ListMembers(_)
             | Disaster::SilenceNames
             | Disaster::FailNames(_)
-            | Disaster::SlowMember(_)
-            | Disaster::EndSlowness
             | Disaster::MendNames
-    )
+    ) || matches!(disaster, Disaster::JumpClock(jump) if jump.client.is_some())
 }
 
 /// Returns the parts of a scenario that have no effect on sockets.
@@ -133,6 +131,7 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
         ("rates.cancel", rates.cancel > 0),
         ("rates.unresolved", rates.unresolved > 0),
         ("rates.unpolled", rates.unpolled > 0),
+        ("rates.starved", rates.starved > 0),
     ];
     let named = parts.into_iter().filter(|(_, is_named)| *is_named);
     let mut parts: Vec<String> = named.map(|(name, _)| name.to_owned()).collect();

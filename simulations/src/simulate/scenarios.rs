@@ -38,6 +38,7 @@ scenarios! {
     "frozen-members"
     "full-servers"
     "initial-sync"
+    "jumping-clocks"
     "lossy"
     "lost-checks"
     "many-clients"
@@ -64,6 +65,7 @@ scenarios! {
     "slow-members"
     "stale-members"
     "stale-replies"
+    "starved-tasks"
     "unequal-members"
     "unlike-clients"
 }

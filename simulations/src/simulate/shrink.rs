@@ -190,7 +190,7 @@ const EXPECTATIONS: [fn(&mut Expect); 4] = [
 ];
 
 /// The rates of faults.
-const RATES: [fn(&mut Rates) -> &mut u16; 12] = [
+const RATES: [fn(&mut Rates) -> &mut u16; 13] = [
     |rates| &mut rates.refuse,
     |rates| &mut rates.vanish,
     |rates| &mut rates.reset,
@@ -203,13 +203,16 @@ const RATES: [fn(&mut Rates) -> &mut u16; 12] = [
     |rates| &mut rates.cancel,
     |rates| &mut rates.unresolved,
     |rates| &mut rates.unpolled,
+    |rates| &mut rates.starved,
 ];
 
 fn is_for_first_client(scheduled: &Scheduled) -> bool {
     match scheduled.event {
         Disaster::CutClient { client, .. }
+        | Disaster::DisconnectClient { client, .. }
         | Disaster::Freeze { client, .. }
         | Disaster::CloseClient(client) => client == 0,
+        Disaster::JumpClock(jump) => jump.client.is_none_or(|client| client == 0),
         _ => true,
     }
 }

@@ -183,6 +183,9 @@ pub struct Verdict {
     pub failed_runs: Vec<FailedRun>,
     /// The operations of all runs.
     pub operations: Operations,
+    /// The number of events of all runs that had no effect.
+    #[serde(default)]
+    pub void_events: u64,
     /// The steps of all runs.
     pub steps: u64,
     /// The virtual time of all runs, in milliseconds.
@@ -215,6 +218,7 @@ impl Verdict {
                 failed: report.tally.failed,
                 abandoned: report.tally.abandoned,
             };
+            one.void_events = u64::try_from(report.void_events.len()).unwrap_or(u64::MAX);
             one.steps = report.steps;
             one.virtual_millis = u64::try_from(report.simulated.as_millis()).unwrap_or(u64::MAX);
             one.digest = hex(&report.digest);
@@ -268,6 +272,7 @@ impl Verdict {
         add(&mut self.operations.succeeded, other.operations.succeeded);
         add(&mut self.operations.failed, other.operations.failed);
         add(&mut self.operations.abandoned, other.operations.abandoned);
+        add(&mut self.void_events, other.void_events);
         add(&mut self.steps, other.steps);
         add(&mut self.virtual_millis, other.virtual_millis);
         self.digest = combined(&self.digest, &other.digest);
@@ -302,7 +307,11 @@ impl fmt::Display for Verdict {
             self.operations.succeeded,
             self.steps,
             self.virtual_millis / 1000,
-        )
+        )?;
+        match self.void_events {
+            0 => Ok(()),
+            count => write!(f, "; {count} events had no effect"),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use onionskin_core::{
 };
 use onionskin_deployment::names::{FORGED_ADDRESS, FORGED_HOST, NameFaults};
 use onionskin_worlds::world::{
-    SimRuntime,
+    Disaster, LookupFailures, SimRuntime,
     runtime::{Executor, SimNameServer},
 };
 use std::{
@@ -205,6 +205,38 @@ async fn hostile(runtime: SimRuntime, seed: u64) -> (u32, u32) {
     assert!(try_find(&runtime, &client).await, "the name servers healed");
     client.shutdown().await;
     (successes, failures)
+}
+
+/// Clients that ask name servers over the network meet the failing lookups of their world.
+#[test]
+fn lookups_over_the_network_fail_while_those_of_the_world_do() {
+    let none = LookupFailures::default();
+    let [unanswered, failed, truncated, empty] = [1000; 4];
+    for failures in [
+        LookupFailures { unanswered, ..none },
+        LookupFailures { failed, ..none },
+        LookupFailures { truncated, ..none },
+        LookupFailures { empty, ..none },
+    ] {
+        let executor = Executor::around(1, sharded_of(MEMBERS)).expect("a world");
+        let runtime = executor.runtime(0);
+        let main = async move {
+            let servers = name_servers(&runtime, 2, 1, &[0, 1]);
+            for (event, succeeds) in [
+                (Disaster::FailNames(failures), false),
+                (Disaster::MendNames, true),
+            ] {
+                runtime.strike(&event);
+                let limits = "&connectTimeoutMS=4000&serverSelectionTimeoutMS=5000";
+                let (monitoring, events) = (Monitoring::Background, EventLog::default());
+                let client = client_of(&runtime, &servers, 1, monitoring, limits, &events);
+                assert_eq!(try_find(&runtime, &client).await, succeeds, "{event}");
+                client.shutdown().await;
+            }
+        };
+        let ended = executor.run(Instant::ZERO + SECOND * 200, main);
+        ended.expect("the world goes on");
+    }
 }
 
 /// Runs an operation. Returns true if it succeeds.

@@ -34,11 +34,12 @@ impl Requests {
 impl Deployment {
     /// Lets long queries, the decoding and the encoding of large messages, and the freeing of large
     /// data become jobs, which the caller takes from [`poll_job`](Self::poll_job) and can run in
-    /// other threads, and lets long writes pause until [`run_part`](Self::run_part). By default,
-    /// each command runs as a whole, so that nothing else happens meanwhile.
+    /// other threads, and lets long writes and the searches of tailable cursors and change streams
+    /// pause until [`run_part`](Self::run_part). By default, each command runs as a whole, so that
+    /// nothing else happens meanwhile.
     ///
     /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused
-    /// write waits until then, and [`deadline`](Self::deadline) does not tell of it.
+    /// command waits until then, and [`deadline`](Self::deadline) does not tell of it.
     ///
     /// ```
     /// use onionskin_core::{address::Address, random::Seed, time::Instant};
@@ -108,38 +109,46 @@ impl Deployment {
             return Some(job);
         }
         while let Some(connection) = self.tasks.pop() {
-            let member = self.homes.get(&connection);
-            let member = member.and_then(|&member| self.members.get_mut(member));
-            if let Some(job) = member.and_then(|member| member.task_of(connection)) {
+            let Some(&member) = self.homes.get(&connection) else {
+                continue;
+            };
+            if let Some(job) = self.members[member].task_of(connection) {
                 return Some(job);
             }
+            // The connection was closed before its message was decoded.
+            self.end_abandoned(member, connection);
         }
         None
     }
 
     /// Returns the next long query that the caller must run. The job has a copy of the data, which
-    /// shares what does not change. So take a job only when it can run. See
-    /// [`poll_short_job`](Self::poll_short_job) for an example.
+    /// shares what does not change. So take a job only when it can run. Jobs in several threads can
+    /// take turns by [`Job::run_in_slices`]. See [`poll_short_job`](Self::poll_short_job) for an
+    /// example.
     #[must_use]
     pub fn poll_long_query(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {
-            let member = self.homes.get(&connection);
-            let member = member.and_then(|&member| self.members.get_mut(member));
-            if let Some(job) = member.and_then(|member| member.job_of(now, connection)) {
+            let Some(&member) = self.homes.get(&connection) else {
+                continue;
+            };
+            if let Some(job) = self.members[member].job_of(now, connection) {
                 return Some(job);
             }
+            // The request of the connection has ended, or ends now because its data is gone.
+            self.end_abandoned(member, connection);
+            self.settle(now);
         }
         None
     }
 
-    /// True if a write has paused, or if members have yet to apply changes of others. Both wait
+    /// True if a command has paused, or if members have yet to apply changes of others. Both wait
     /// until [`run_part`](Self::run_part). See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         self.is_behind || !self.paused.is_empty()
     }
 
-    /// Lets members apply further changes of others, and executes the next part of the write that
+    /// Lets members apply further changes of others, and executes the next part of the command that
     /// has paused for the longest time. The caller gives other requests their turn before. See
     /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn run_part(&mut self, now: Instant) {
@@ -173,13 +182,15 @@ impl Deployment {
         };
         if let Some(Held::JobDone(done)) = self.frozen.hold(member, Held::JobDone(done)) {
             self.members[member].handle_job_done(now, done);
+            // A request that a router has decoded reaches its shard before the client is forgotten.
+            self.settle(now);
             self.end_abandoned(member, connection);
             self.settle(now);
         }
     }
 
     /// Forgets a connection whose client has disconnected and whose write has ended since.
-    fn end_abandoned(&mut self, member: usize, connection: ConnId) {
+    pub(super) fn end_abandoned(&mut self, member: usize, connection: ConnId) {
         if self.members[member].has_ended_abandoned(connection) {
             self.forget(connection);
         }

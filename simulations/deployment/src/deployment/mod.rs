@@ -14,6 +14,7 @@ mod auth_fault;
 mod check;
 mod compression;
 mod freeze;
+mod inspect;
 mod jobs;
 mod member_options;
 mod network;

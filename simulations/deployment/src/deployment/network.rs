@@ -90,6 +90,11 @@ impl Network {
         self.cuts.contains(&(one, other)) || self.cuts.contains(&(other, one))
     }
 
+    /// Returns the number of directions that are cut.
+    pub(super) fn cuts(&self) -> usize {
+        self.cuts.len()
+    }
+
     pub(super) fn heal(&mut self) {
         self.cuts.clear();
     }

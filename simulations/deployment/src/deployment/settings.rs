@@ -33,6 +33,30 @@ impl Deployment {
         }
     }
 
+    /// Moves the wall clock of a member, router or service forward by a number of milliseconds, or
+    /// back if the number is negative. Without effect if there is no such member.
+    ///
+    /// The clock stays so, also if the process starts again, until the next call or until
+    /// [`restore`](Self::restore). It gives `localTime`, `lastWriteDate` and other dates, and
+    /// decides which documents, tokens and signatures have expired. Timers do not follow it, and
+    /// cluster times never go back: the member keeps its logical clock.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("a", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([0; 32])).expect("valid options");
+    /// // An hour back.
+    /// deployment.jump_clock(Instant::ZERO, 0, -3_600_000);
+    /// ```
+    pub fn jump_clock(&mut self, now: Instant, member: usize, millis: i64) {
+        if self.clients_member(member).is_some() {
+            self.members.iter_mut().for_each(Member::let_clocks_differ);
+            self.members[member].jump_clock(now, millis);
+        }
+    }
+
     /// Gives a member of the replica set other options, as `replSetReconfig` does. The primary
     /// tells the other members of the new configuration.
     ///

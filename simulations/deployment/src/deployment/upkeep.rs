@@ -11,9 +11,11 @@ impl Deployment {
     /// - cuts between members, members that were [killed](Self::kill) or that
     ///   [shut down](Self::shut_down), [frozen](Self::freeze) processes, and the time for which a
     ///   step-down or `replSetFreeze` prevents elections,
-    /// - a [limit of connections](Self::limit_connections), and [overload](Self::set_shedding),
+    /// - a [limit of connections](Self::limit_connections), [overload](Self::set_shedding), and
+    ///   [jumps](Self::jump_clock) of wall clocks,
     /// - fail points, the delays of requests by fail points, and the fault of SASL conversations,
-    /// - open transactions and cursors,
+    /// - open transactions and cursors, and writes that have paused or wait for a job, with the
+    ///   error 11601,
     /// - server parameters, and the changes of users.
     ///
     /// Connections stay, and so do the terms of the members, the roles of the primary and the

@@ -177,10 +177,7 @@ impl NameFaults {
             bytes.resize(bytes.len() + EXCESS_BYTES, 0xaa);
         }
         let is_cut = random.chance(self.cut.into(), 1000);
-        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        if transport == Transport::Tcp {
-            bytes.splice(..0, length.to_be_bytes());
-        }
+        bytes = framed(bytes, transport);
         if is_cut {
             let length = random.below(bytes.len() as u64);
             bytes.truncate(usize::try_from(length).unwrap_or(0));
@@ -201,7 +198,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    const fn new(bytes: Vec<u8>) -> Self {
+    pub(super) const fn new(bytes: Vec<u8>) -> Self {
         Self {
             after: Duration::ZERO,
             is_foreign: false,
@@ -251,6 +248,15 @@ fn add_aliases(random: &mut Random, reply: &mut Message) {
         .answers
         .retain(|record| record.record_type() == RecordType::CNAME);
     reply.metadata.response_code = ResponseCode::NoError;
+}
+
+/// Puts the length of a message before it, if the transport is TCP.
+pub(super) fn framed(mut message: Vec<u8>, transport: Transport) -> Vec<u8> {
+    if transport == Transport::Tcp {
+        let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+        message.splice(..0, length.to_be_bytes());
+    }
+    message
 }
 
 fn bytes_of(message: &Message) -> Vec<u8> {

@@ -150,6 +150,20 @@ impl Zone {
     }
 }
 
+/// Returns the question of a query, such as `SRV _mongodb._tcp.c.db.test.`. `None` if the query is
+/// malformed.
+///
+/// ```
+/// let query = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01";
+/// assert_eq!(onionskin_deployment::names::question(query).as_deref(), Some("A a.test."));
+/// ```
+#[must_use]
+pub fn question(query: &[u8]) -> Option<String> {
+    let query = Message::from_vec(query).ok()?;
+    let question = query.queries.first()?;
+    Some(format!("{} {}", question.query_type(), question.name()))
+}
+
 pub(super) fn parsed(name: &str) -> Name {
     let mut name = Name::from_utf8(name).expect("a name");
     name.set_fqdn(true);

@@ -98,7 +98,8 @@ impl SetConfig {
         self.majority().min(with_data.count())
     }
 
-    pub(crate) fn wall_millis(&self, now: Instant) -> u64 {
+    /// Returns the time of a wall clock that is right, in milliseconds since 1970.
+    pub(super) fn wall_millis(&self, now: Instant) -> u64 {
         self.started_at_millis + now.as_nanos() / 1_000_000
     }
 }

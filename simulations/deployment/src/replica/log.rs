@@ -332,5 +332,5 @@ impl Log {
 }
 
 fn slot_bytes(entry: &Entry, undo: Option<&Undo>) -> usize {
-    entry.bytes + undo.map_or(0, |(_, before)| before.bytes())
+    entry.bytes + undo.map_or(0, Undo::bytes)
 }

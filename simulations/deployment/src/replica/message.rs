@@ -9,11 +9,14 @@ use crate::store::Store;
 use bson::Timestamp;
 use std::sync::Arc;
 
-/// A message, with the term and the configuration that its sender had at the time.
+/// A message, with the term, the configuration and the cluster time that its sender had at the
+/// time.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) term: u64,
     pub(crate) config: Arc<SetConfig>,
+    /// The latest cluster time that the sender has learned from others.
+    pub(crate) clock: Timestamp,
     pub(crate) kind: Kind,
 }
 

@@ -5,6 +5,7 @@
 //! the primary's own term when a majority has this entry, and all earlier entries are then
 //! committed as well. Therefore a committed entry is in the oplog of every later primary.
 
+mod clock;
 mod config;
 mod election;
 mod log;
@@ -26,6 +27,7 @@ use crate::{
     store::{Change, Store},
 };
 use bson::Timestamp;
+use clock::Clock;
 use log::Log;
 use message::Kind;
 use onionskin_core::{
@@ -144,14 +146,14 @@ pub(crate) struct Replica {
     sync: Option<InitialSync>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
-    /// True if messages have few changes, so that a member applies one in short time.
+    /// True if the messages of a primary have few changes, so that a member applies one in short
+    /// time.
     has_small_messages: bool,
     /// The entries of the oplog and the data that were dropped, if they are freed by a job.
     garbage: Garbage,
     /// The indexes of entries with copies of built indexes, and when this member got the entries.
     copies: VecDeque<(u64, Instant)>,
-    /// The latest cluster time that this member has learned from others. New entries are later.
-    clock: Timestamp,
+    clock: Clock,
     pub(crate) sent: VecDeque<(usize, Message)>,
     pub(crate) events: VecDeque<ReplicaEvent>,
 }
@@ -179,7 +181,7 @@ impl Replica {
             has_small_messages: false,
             garbage: Garbage::default(),
             copies: VecDeque::new(),
-            clock: log::NO_TIME,
+            clock: Clock::new(),
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -228,7 +230,13 @@ impl Replica {
 
     pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
         self.drop_copies(now);
-        let Message { term, config, kind } = message;
+        let Message {
+            term,
+            config,
+            clock,
+            kind,
+        } = message;
+        self.note_time(clock);
         if !self.accept_config(now, from, config, &kind) {
             return;
         }
@@ -297,7 +305,7 @@ impl Replica {
             "only a primary writes"
         );
         debug_assert!(!self.store.has_changes(), "all changes are in this entry");
-        let wall_millis = self.config.wall_millis(now);
+        let wall_millis = self.wall_millis(now);
         let position = Position {
             term: self.term,
             index: self.log.last().index + 1,
@@ -352,22 +360,6 @@ impl Replica {
         self.log.last_time()
     }
 
-    /// Returns the cluster time of the next entry, if that entry is written at `wall_millis`.
-    pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
-        let last = self.log.last_time().max(self.clock);
-        let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
-        match last.increment.checked_add(1) {
-            Some(increment) if seconds <= last.time => Timestamp {
-                time: last.time,
-                increment,
-            },
-            _ => Timestamp {
-                time: seconds.max(last.time.saturating_add(1)),
-                increment: 1,
-            },
-        }
-    }
-
     /// Returns the position, the cluster time and the wall clock's time in milliseconds of an
     /// entry, if the oplog still has it.
     pub(crate) fn entry(&self, index: u64) -> Option<(Position, Timestamp, u64)> {
@@ -420,11 +412,6 @@ impl Replica {
         }
         let _ = store.take_changes();
         Some(store)
-    }
-
-    /// Notes a cluster time that this member has learned from others.
-    pub(crate) fn note_time(&mut self, time: Timestamp) {
-        self.clock = self.clock.max(time);
     }
 
     /// Returns the records of retryable writes and transactions.
@@ -485,8 +472,13 @@ impl Replica {
     }
 
     fn send(&mut self, to: usize, kind: Kind) {
-        let (term, config) = (self.term, Arc::clone(&self.config));
-        self.sent.push_back((to, Message { term, config, kind }));
+        let message = Message {
+            term: self.term,
+            config: Arc::clone(&self.config),
+            clock: self.clock.latest,
+            kind,
+        };
+        self.sent.push_back((to, message));
     }
 
     fn options(&self) -> &MemberOptions {

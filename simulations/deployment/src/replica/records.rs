@@ -71,12 +71,19 @@ pub(crate) struct Records {
     bytes: usize,
 }
 
-/// A session, and how an entry has changed its record.
-pub(super) type Undo = (SessionKey, Before);
+/// How an entry has changed the records.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    /// The session of the entry.
+    session: SessionKey,
+    before: Before,
+    /// The records of other sessions that were removed to keep the bound.
+    removed: Vec<(SessionKey, Record)>,
+}
 
 /// The state of a record before an entry.
 #[derive(Clone, Debug)]
-pub(super) enum Before {
+enum Before {
     /// The whole record. `None` if the session had none.
     Record(Option<Record>),
     /// The entry has added statements with these ids to the record.
@@ -88,8 +95,16 @@ pub(super) enum Before {
     },
 }
 
-impl Before {
+impl Undo {
+    /// Returns the size of the records in bytes, as [`Effect::bytes`] counts it.
     pub(super) fn bytes(&self) -> usize {
+        let removed = self.removed.iter().map(|(_, record)| record.bytes);
+        self.before.bytes() + removed.sum::<usize>()
+    }
+}
+
+impl Before {
+    fn bytes(&self) -> usize {
         match self {
             Self::Record(record) => record.as_ref().map_or(0, |record| record.bytes),
             Self::Statements { ids, replaced, .. } => {
@@ -116,12 +131,13 @@ impl Records {
     }
 
     /// Records the step of an entry. Then removes the records that changed longest ago, until the
-    /// bound is kept. Returns how the record of the session has changed, for a rollback.
+    /// bound is kept. Returns how the records have changed, for a rollback.
     pub(super) fn note(&mut self, retry: &Retry, entry: &Entry, bound: Bound) -> Undo {
         let before = match self.add(retry, entry.position.index) {
             Some(before) => before,
             None => Before::Record(self.replace(retry, entry)),
         };
+        let mut removed = Vec::new();
         // The newest record and the prepared transactions stay even if they exceed the bound.
         while bound.is_exceeded(self.by_session.len(), self.bytes) {
             let older = self.by_use.range(..entry.position.index);
@@ -133,9 +149,13 @@ impl Records {
             let Some(oldest) = older.find(may_go) else {
                 break;
             };
-            self.remove(&oldest);
+            removed.extend(self.remove(&oldest).map(|record| (oldest, record)));
         }
-        (retry.session, before)
+        Undo {
+            session: retry.session,
+            before,
+            removed,
+        }
     }
 
     /// Adds the statements of an entry to the record with the same transaction number. Returns
@@ -190,9 +210,12 @@ impl Records {
         Some(record)
     }
 
-    pub(super) fn undo(&mut self, (session, before): Undo) {
-        let record = self.remove(&session);
-        let old = match before {
+    pub(super) fn undo(&mut self, undo: Undo) {
+        for (session, record) in undo.removed {
+            self.insert(session, record);
+        }
+        let record = self.remove(&undo.session);
+        let old = match undo.before {
             Before::Record(old) => old,
             Before::Statements {
                 ids,
@@ -206,7 +229,7 @@ impl Records {
             }),
         };
         if let Some(old) = old {
-            self.insert(session, old);
+            self.insert(undo.session, old);
         }
     }
 }

@@ -94,7 +94,7 @@ impl Replica {
             return end;
         }
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let now = self.config.wall_millis(now);
+        let now = self.wall_millis(now);
         let is_due = |i: &u64| {
             let entry = self.log.get(*i);
             entry.is_none_or(|entry| entry.wall_millis.saturating_add(delay) <= now)
@@ -102,8 +102,8 @@ impl Replica {
         (index + 1..=end).take_while(is_due).last().unwrap_or(index)
     }
 
-    /// Lets the messages to other members have few changes each, and lets dropped data wait until
-    /// it is [taken](Self::take_garbage).
+    /// Lets the messages of a primary to other members have few changes each, and lets dropped data
+    /// wait until it is [taken](Self::take_garbage).
     pub(crate) const fn run_jobs(&mut self) {
         self.has_small_messages = true;
         self.garbage.keep();
@@ -286,6 +286,9 @@ impl Replica {
     /// Sends the entries that a candidate lacks. While there is no primary, a member copies from
     /// another one whose last entry is later, so that it can be elected. `commit` is the
     /// candidate's majority commit point: both oplogs have the entries up to it.
+    ///
+    /// The message is never a small one. It must have an entry that is later than the candidate's
+    /// last one, and the candidate asks again only at its next election.
     pub(super) fn send_copy(&mut self, to: usize, last: Position, commit: u64) {
         let previous = match self.log.term_at(last.index) {
             Some(term) if term == last.term => last.index,

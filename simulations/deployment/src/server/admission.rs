@@ -45,6 +45,14 @@ pub(super) fn refused_parameter(name: &str) -> Fault {
 
 const PREFIX: &str = "ingressConnectionEstablishment";
 
+/// The names of the parameters after [`PREFIX`].
+const PARAMETERS: [&str; 4] = [
+    "RateLimiterEnabled",
+    "RatePerSec",
+    "BurstCapacitySecs",
+    "MaxQueueDepth",
+];
+
 /// The default of `...RatePerSec`, which limits nothing in practice.
 const DEFAULT_RATE_PER_SECOND: u64 = 2_147_483_647;
 
@@ -141,6 +149,7 @@ impl Admission {
         Duration::from_nanos(1_000_000_000 / self.rate.max(1))
     }
 
+    /// Sets one of [`PARAMETERS`] to the value of the field `key`. Returns the former value.
     fn set(&mut self, parameter: &str, command: &Document, key: &str) -> Result<Bson, Fault> {
         let number = || match integer_field(command, key).and_then(|n| u64::try_from(n).ok()) {
             Some(number) => Ok(number),
@@ -154,11 +163,11 @@ impl Admission {
             }
             "RatePerSec" => count(std::mem::replace(&mut self.rate, number()?)),
             "BurstCapacitySecs" => count(std::mem::replace(&mut self.burst_seconds, number()?)),
-            "MaxQueueDepth" => {
+            // "MaxQueueDepth"
+            _ => {
                 let depth = usize::try_from(number()?).unwrap_or(usize::MAX);
                 count(std::mem::replace(&mut self.max_queue, depth) as u64)
             }
-            _ => return Err(bad_value(format!("unknown parameter {key}"))),
         })
     }
 }
@@ -174,31 +183,51 @@ impl Member {
         }
     }
 
-    /// Sets the parameters that this server knows, and ignores others. An unknown parameter that
-    /// begins with [`PREFIX`] is an error.
+    /// Executes `setParameter`. An unknown parameter is an error before any is set. A value that is
+    /// not valid is one after those before it are set.
     pub(super) fn set_parameters(&mut self, request: &Request) -> Result<Document, Fault> {
+        let command = &request.command;
+        let is_parameter = |key: &&String| **key != request.name && !commands::is_generic(key);
+        let names: Vec<&String> = command.keys().filter(is_parameter).collect();
+        if names.is_empty() {
+            let text = "no option found to set, use help:true to see options ";
+            return Err(fault(72, text));
+        }
+        for name in &names {
+            self.check_parameter(name)?;
+        }
         let mut was = Bson::Null;
-        for key in request.command.keys() {
-            if let Some(parameter) = key.strip_prefix(PREFIX) {
-                was = self.admission.set(parameter, &request.command, key)?;
-            } else if key == overload::PARAMETER {
-                was = self.overload.set(&request.command)?;
-            } else if key == REQUIRE_API && self.program.version.release >= [5, 0, 0] {
-                let requires = truth(request.command.get(key));
-                was = std::mem::replace(&mut self.requires_api, requires).into();
-            } else if !self.is_router()
-                && let Some(set) = self.transactions.set_parameter(key, &request.command)
-            {
-                was = set?;
-            } else if is_refused_parameter(key) {
-                return Err(refused_parameter(key));
-            } else if *key != request.name && !commands::is_generic(key) {
-                let text = format!(
-                    "attempted to set unrecognized parameter [{key}], use help:true to see options "
-                );
-                return Err(fault(72, text));
-            }
+        for name in names {
+            was = match (name.as_str(), name.strip_prefix(PREFIX)) {
+                (_, Some(parameter)) => self.admission.set(parameter, command, name)?,
+                (overload::PARAMETER, _) => self.overload.set(command)?,
+                (REQUIRE_API, _) => {
+                    let requires = truth(command.get(name));
+                    std::mem::replace(&mut self.requires_api, requires).into()
+                }
+                (name, _) => self.transactions.set_parameter(name, command)?,
+            };
         }
         Ok(doc! { "was": was })
+    }
+
+    /// Returns an error for a parameter that this server does not have, or that is refused by name.
+    fn check_parameter(&self, name: &str) -> Result<(), Fault> {
+        if is_refused_parameter(name) {
+            return Err(refused_parameter(name));
+        }
+        let is_known = match (name, name.strip_prefix(PREFIX)) {
+            (_, Some(parameter)) => PARAMETERS.contains(&parameter),
+            (overload::PARAMETER, _) => true,
+            (REQUIRE_API, _) => self.program.version.release >= [5, 0, 0],
+            _ => !self.is_router() && self.transactions.parameters().contains_key(name),
+        };
+        if is_known {
+            return Ok(());
+        }
+        let text = format!(
+            "attempted to set unrecognized parameter [{name}], use help:true to see options "
+        );
+        Err(fault(72, text))
     }
 }

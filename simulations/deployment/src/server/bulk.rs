@@ -14,7 +14,7 @@ use super::{
 use crate::{
     replica::{Effect, Op},
     store::{
-        DeleteStatement, Environment, Namespace, Query, Release, Store, StoreError, Target,
+        DeleteStatement, Environment, Namespace, Query, Release, Shared, Store, StoreError, Target,
         UpdateStatement,
     },
 };
@@ -105,7 +105,7 @@ struct Results {
     upserted: u64,
     deleted: u64,
     errors: u64,
-    entries: Vec<Document>,
+    entries: Vec<Shared>,
 }
 
 fn number(n: u64) -> i32 {
@@ -140,7 +140,7 @@ impl Results {
             }
         }
         if is_listed {
-            self.entries.push(entry);
+            self.entries.push(Shared::new(entry));
         }
     }
 
@@ -151,7 +151,7 @@ impl Results {
             "errmsg": error.message.as_str(), "n": 0,
         };
         entry.extend(Document::clone(&error.details));
-        self.entries.push(entry);
+        self.entries.push(Shared::new(entry));
     }
 
     fn counts(&self) -> Document {

@@ -56,9 +56,14 @@ impl Member {
             }
             "collMod" => {
                 let name = namespace(request)?;
+                let start = store.pending_changes();
                 store.modify_collection(&name, &options(request))?;
                 if let Ok(index) = command.get_document("index") {
-                    return Ok(store.modify_index(&name, index)?);
+                    let modified = store.modify_index(&name, index);
+                    if modified.is_err() {
+                        store.undo_to(start);
+                    }
+                    return Ok(modified?);
                 }
             }
             "drop" => {

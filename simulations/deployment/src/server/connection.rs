@@ -11,7 +11,10 @@ use super::{
     reply::Reply,
     transaction::{Lock, TransactionId},
 };
-use crate::deployment::{AuthFault, AuthMechanism};
+use crate::{
+    deployment::{AuthFault, AuthMechanism},
+    replica::SessionKey,
+};
 use bson::{DateTime, Document, Timestamp};
 use onionskin_core::{options::Compressor, time::Instant, unstable::wire::FrameDecoder};
 
@@ -69,15 +72,20 @@ pub(super) enum Waiting {
     /// A write waits for the end of a transaction, or a statement of a transaction waits for a
     /// command that changes the catalog.
     Lock(Box<Lock>),
+    /// A command of a transaction waits for the end of a statement of the same session, which has
+    /// paused on another connection.
+    Statement(SessionKey),
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.
     Stream,
-    /// A long write has paused. `until` is its time limit.
+    /// A long command has paused. `until` is its time limit.
     Part {
         until: Option<Instant>,
         /// The wall clock at the first start.
         clock: DateTime,
+        /// The term of the member.
+        term: u64,
         effect: Option<FailEffect>,
     },
     /// A command waits for the result of its job.

@@ -115,7 +115,13 @@ impl Member {
         // A command that fails can have made changes as well.
         self.log(now, None);
         self.running = None;
-        if self.connection(conn).is_none_or(|c| c.closing) {
+        // A write goes on after its connection is closed, as after its client has disconnected.
+        let goes_on = match &outcome {
+            Ok(Outcome::Wait(Waiting::Part { .. }, _)) => true,
+            _ => self.has_long_query() && self.is_write(&request),
+        };
+        if !goes_on && self.connection(conn).is_none_or(|c| c.closing) {
+            self.abort_paused(conn, &request);
             return self.forget_long_query();
         }
         let Some((request, effect)) = self.wait_for_job(now, conn, request, effect) else {
@@ -150,19 +156,18 @@ impl Member {
                 lock.effect = effect;
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
-            Ok(Outcome::Wait(Waiting::Part { until, clock, .. }, deadline)) => {
-                let waiting = Waiting::Part {
-                    until,
-                    clock,
-                    effect,
-                };
+            Ok(Outcome::Wait(mut waiting, deadline)) => {
+                if let Waiting::Part { effect: kept, .. } = &mut waiting {
+                    *kept = effect;
+                }
                 self.wait(conn, request, waiting, deadline);
             }
-            Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {
                 self.confirm(now, conn, request, Err(fault));
             }
             Err(fault) => {
+                // The next part of a statement can fail before it is executed.
+                self.abort_paused(conn, &request);
                 let fault = self.labelled(&request, fault);
                 self.respond(conn, &request, Err(fault));
                 self.discard(request);
@@ -187,6 +192,7 @@ impl Member {
             | Waiting::Time { .. }
             | Waiting::Lock(_)
             | Waiting::Decision(_)
+            | Waiting::Statement(_)
             | Waiting::Tail => {
                 self.waiting.insert(conn);
             }

@@ -2,7 +2,7 @@
 
 use super::{
     Member,
-    commands::{is_command, type_name},
+    commands::{self, type_name},
     connection::Request,
     document::{count_field, integer, integer_field, truth},
     fault::{Fault, bad_value, fault},
@@ -88,7 +88,8 @@ impl Member {
             return None;
         }
         // A server fails for an unknown command before it reaches the fail points.
-        if !is_command(&request.name) {
+        let release = self.program.version.release;
+        if !commands::exists(&request.name, release, self.is_router()) {
             return None;
         }
         let is_limited = integer_field(&request.command, "maxTimeMS").is_some_and(|n| n > 0);

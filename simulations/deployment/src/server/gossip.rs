@@ -14,8 +14,8 @@ use onionskin_core::time::Instant;
 const MAX_DRIFT_SECONDS: u64 = 31_536_000;
 
 impl Member {
-    /// Checks the cluster time of a request. A shard notes it, if there are several shards. A
-    /// standalone ignores it.
+    /// Checks the cluster time of a request. A shard notes it, if there are several shards, and so
+    /// does each member of a set once a wall clock has jumped. A standalone ignores it.
     pub(super) fn note_gossip(&mut self, now: Instant, request: &Request) -> Result<(), Fault> {
         let Ok(gossip) = request.command.get_document("$clusterTime") else {
             return Ok(());
@@ -35,7 +35,8 @@ impl Member {
         if self.is_router() {
             self.routing.note_gossip(time);
         }
-        if self.shard.is_some() && self.options.shards > 1 {
+        let is_one_of_several = self.shard.is_some() && self.options.shards > 1;
+        if is_one_of_several || self.replica.clocks_may_differ() {
             self.replica.note_time(time);
         }
         Ok(())

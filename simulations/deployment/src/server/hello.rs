@@ -291,12 +291,13 @@ impl Member {
     fn last_write(&self) -> Document {
         let of = |index: u64| {
             let entry = self.replica.entry(index);
-            let (term, time, wall) = entry.map_or_else(
-                || (self.replica.last().term, self.replica.last_time(), 0),
-                |(position, time, wall)| (position.term, time, wall),
-            );
-            let seconds = i64::from(time.time) * 1000;
-            let wall = i64::try_from(wall).unwrap_or(seconds).max(seconds);
+            let last = (self.replica.last().term, self.replica.last_time());
+            let ((term, time), wall) = entry.map_or((last, None), |(position, time, wall)| {
+                ((position.term, time), Some(wall))
+            });
+            // The wall clock can be behind the cluster time.
+            let wall = wall.and_then(|wall| i64::try_from(wall).ok());
+            let wall = wall.unwrap_or(i64::from(time.time) * 1000);
             let term = i64::try_from(term).unwrap_or(i64::MAX);
             (doc! { "ts": time, "t": term }, DateTime::from_millis(wall))
         };

@@ -15,7 +15,7 @@ use crate::{
 };
 use bson::Document;
 use onionskin_core::time::Instant;
-use std::collections::{BTreeSet, VecDeque};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 /// The number of documents of a group, at which it is full.
 const MAX_GROUP: usize = 500;
@@ -54,14 +54,30 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
 /// The documents of an insert that are left.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
-    /// The number of all documents of the command.
-    count: usize,
-    /// The last documents of the command, which were not checked yet.
-    rest: VecDeque<Document>,
+    /// The documents of the command. Clones share them.
+    documents: Arc<Vec<Document>>,
+    /// The place of the first document that was not checked yet.
+    next: usize,
     tally: Tally,
 }
 
 impl Inserts {
+    fn left(&self) -> usize {
+        self.documents.len() - self.next
+    }
+
+    /// Takes the next document that is left, with its place in the command.
+    fn take(&mut self) -> Option<(usize, Document)> {
+        let place = self.next;
+        let document = match Arc::get_mut(&mut self.documents) {
+            Some(own) => mem::take(own.get_mut(place)?),
+            // A clone needs the document as well.
+            None => self.documents.get(place)?.clone(),
+        };
+        self.next += 1;
+        Some((place, document))
+    }
+
     /// Adds the result of the documents with these places.
     fn add(&mut self, indexes: &[usize], result: InsertResult, ordered: bool, is_retryable: bool) {
         let mut failed = BTreeSet::new();
@@ -103,13 +119,13 @@ impl Member {
         let namespace = namespace(request)?;
         let (mut inserts, retryable) = match request.progress.take().map(|progress| *progress) {
             Some(Progress::Inserts(inserts)) => {
-                let retryable = self.retryable_write(request, inserts.count)?;
+                let retryable = self.retryable_write(request, inserts.documents.len())?;
                 (inserts, retryable)
             }
             _ => self.begin_inserts(request)?,
         };
         let ordered = self.stops_at_error(request);
-        while !inserts.rest.is_empty() {
+        while inserts.left() > 0 {
             if self.must_pause() {
                 self.record(now, &mut inserts.tally, retryable.as_ref());
                 request.progress = Some(Box::new(Progress::Inserts(inserts)));
@@ -118,9 +134,9 @@ impl Member {
             let is_retryable = retryable.is_some();
             // A fail point counts groups of another size.
             let is_counted = is_retryable && self.has_fail_points();
-            let most = match self.can_pause() && !is_counted {
-                true => MAX_PART.min(inserts.rest.len()),
-                false => inserts.rest.len(),
+            let most = match self.can_wait_for_jobs() && !is_counted {
+                true => MAX_PART.min(inserts.left()),
+                false => inserts.left(),
             };
             let (indexes, documents) =
                 self.next_documents(request, &mut inserts, most, retryable.as_ref());
@@ -153,8 +169,8 @@ impl Member {
         let documents = self.statements(request, "documents")?;
         let retryable = self.retryable_write(request, documents.len())?;
         let inserts = Inserts {
-            count: documents.len(),
-            rest: documents.into(),
+            documents: Arc::new(documents),
+            next: 0,
             tally: Tally::default(),
         };
         Ok((inserts, retryable))
@@ -173,8 +189,7 @@ impl Member {
         let may_be_large = request.bytes > self.options.limits.max_document_bytes;
         let (mut indexes, mut documents) = (Vec::new(), Vec::new());
         for _ in 0..most {
-            let index = inserts.count - inserts.rest.len();
-            let Some(document) = inserts.rest.pop_front() else {
+            let Some((index, document)) = inserts.take() else {
                 break;
             };
             // Another attempt can have inserted the document while this one had paused.
@@ -204,9 +219,10 @@ impl Member {
 
     /// Drops the documents of an insert that are left.
     fn drop_rest(&mut self, request: &Request, inserts: &mut Inserts) {
-        let rest = std::mem::take(&mut inserts.rest);
-        if !rest.is_empty() {
+        if inserts.left() > 0 {
+            let rest = mem::take(&mut inserts.documents);
             self.garbage.add(request.bytes, rest);
+            inserts.next = 0;
         }
     }
 

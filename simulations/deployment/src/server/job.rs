@@ -6,23 +6,29 @@
 //! query, the query becomes a [`Job`] on a copy of the data. Then the command is executed again,
 //! with the result of the job in the place of its query.
 
+mod done;
+
 use super::{
     Member, Output,
-    apart::{LARGE, Task, TaskDone},
+    apart::{Task, TaskDone},
     connection::{Pending, Request, Waiting},
     fail_point::FailEffect,
-    fault::{Fault, fault},
+    fault::Fault,
 };
 use crate::{
     deployment::ConnId,
     garbage::Dropped,
-    store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Store, StoreError},
+    store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Slices, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
+use std::sync::{Arc, Weak};
 
 /// The steps of a query that is not a job: some milliseconds.
 pub(super) const STEPS: u64 = 20_000;
+
+/// The steps of a query that is a job between two looks at whether its request still waits.
+const STEPS_OF_SLICE: u64 = 100_000;
 
 /// A long query, the decoding or the encoding of a large message, or the freeing of large data. Run
 /// it by [`Job::run`], in any thread, and give the result to
@@ -50,6 +56,8 @@ struct QueryJob {
     /// The `let` of the command.
     variables: Option<Document>,
     moment: Moment,
+    /// Without a target once the request no longer waits.
+    wanted: Weak<()>,
 }
 
 /// The request that a job belongs to, if there is one.
@@ -106,11 +114,22 @@ impl Job {
         }
     }
 
-    /// Runs the job.
+    /// Runs the job as a whole.
     #[must_use]
     pub fn run(self) -> JobDone {
+        self.run_in_slices(STEPS_OF_SLICE, || ())
+    }
+
+    /// Runs the job. If it is a query, calls `between` each time when the query has taken this
+    /// number of steps. A caller lets another job have its turn there. 20,000 steps take some
+    /// milliseconds. The build and the check of indexes count no steps.
+    ///
+    /// A query whose request no longer waits, because it was killed or its time has passed, ends
+    /// after the call. Its result has no effect.
+    #[must_use]
+    pub fn run_in_slices(self, steps: u64, between: impl FnMut() + 'static) -> JobDone {
         let result = match self.work {
-            Work::Query(query) => query.run(),
+            Work::Query(query) => query.run(steps, between),
             Work::Task(task) => Done::Task(task.run()),
             Work::Free(values) => {
                 drop(values);
@@ -125,7 +144,12 @@ impl Job {
 }
 
 impl QueryJob {
-    fn run(self) -> Done {
+    fn run(self, steps: u64, mut between: impl FnMut() + 'static) -> Done {
+        let wanted = self.wanted;
+        let slices = Slices::new(steps, move || {
+            between();
+            wanted.strong_count() > 0
+        });
         let mut environment = Environment {
             now: self.moment.now,
             timestamp: self.moment.timestamp,
@@ -136,7 +160,10 @@ impl QueryJob {
             bypasses_validation: false,
             keeps_empty_timestamps: false,
             max_steps: None,
-            parts: Parts::default(),
+            parts: Parts {
+                slices: Some(slices),
+                ..Parts::default()
+            },
         };
         let variables = self.variables.as_ref();
         let ready = variables.map_or(Ok(()), |given| {
@@ -178,6 +205,8 @@ pub(super) struct LongQuery {
     /// The term of the member at the start. A linearizable read fails if the term has changed at
     /// the end.
     term: u64,
+    /// Tells the job that the request waits.
+    wanted: Arc<()>,
 }
 
 /// The jobs of a member.
@@ -307,7 +336,7 @@ impl Member {
         Ok(found?)
     }
 
-    /// True if the running command can wait for a job.
+    /// True if the running command can wait for a job, and can pause.
     pub(super) const fn can_wait_for_jobs(&self) -> bool {
         self.jobs.are_run && self.running.is_some()
     }
@@ -319,6 +348,7 @@ impl Member {
             query: Some((query, variables.cloned())),
             clock: None,
             term: self.replica.term(),
+            wanted: Arc::new(()),
         });
     }
 
@@ -373,6 +403,11 @@ impl Member {
             return None;
         };
         let (query, variables) = long.query.take()?;
+        // The clock is that of the command, which is executed again with the result.
+        let moment = Moment {
+            now: long.clock.unwrap_or(moment.now),
+            ..moment
+        };
         let key = JobKey {
             connection: Some(connection),
             number: long.number,
@@ -382,111 +417,9 @@ impl Member {
             query,
             variables,
             moment,
+            wanted: Arc::downgrade(&long.wanted),
         };
         let work = Work::Query(Box::new(query));
         Some(Job { key, work })
     }
-
-    /// Handles the result of a job. Does nothing if its request no longer waits. If the job ended
-    /// in a panic, closes the connection.
-    pub(crate) fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        let Some(conn) = done.key.connection else {
-            return;
-        };
-        if !self.awaits_job(conn, done.key.number) {
-            return self.discard_result(done);
-        }
-        let JobDone { key, result } = done;
-        match result {
-            Some(Done::Query { found, own_bytes }) => {
-                self.handle_query_done(now, conn, key.number, Some((found, own_bytes)));
-            }
-            Some(Done::Task(done)) => self.handle_task_done(now, conn, key.number, Some(done)),
-            Some(Done::Freed) => {}
-            None => {
-                // The number is that of one of them.
-                self.handle_query_done(now, conn, key.number, None);
-                self.handle_task_done(now, conn, key.number, None);
-            }
-        }
-    }
-
-    /// Drops the result of a job that no connection waits for.
-    pub(crate) fn discard_result(&mut self, done: JobDone) {
-        let bytes = match &done.result {
-            Some(
-                Done::Task(_)
-                | Done::Query {
-                    found: Ok(Found::Indexes(_)),
-                    ..
-                },
-            ) => LARGE,
-            Some(Done::Query { own_bytes, .. }) => own_bytes.unwrap_or(0),
-            Some(Done::Freed) | None => 0,
-        };
-        self.garbage.add(bytes, done);
-    }
-
-    /// True if a connection waits for the job with this number.
-    fn awaits_job(&self, conn: ConnId, number: u64) -> bool {
-        self.connections.get(&conn).is_some_and(|connection| {
-            let pending = connection.pending.as_ref();
-            let is_query = pending.is_some_and(|pending| match &pending.waiting {
-                Waiting::Job { query, .. } => query.number == number,
-                _ => false,
-            });
-            let apart = connection.apart.as_ref();
-            is_query || apart.is_some_and(|apart| apart.number() == number)
-        })
-    }
-
-    /// Executes the command of a query again, if the request waits for the query with this number.
-    fn handle_query_done(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        number: u64,
-        result: Option<(Result<Found, StoreError>, Option<usize>)>,
-    ) {
-        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-        let waits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Job { query, .. } => query.number == number,
-            _ => false,
-        });
-        if !waits {
-            return;
-        }
-        let Some(Pending {
-            request,
-            waiting: Waiting::Job { query, effect },
-            deadline,
-        }) = self.unpark(conn)
-        else {
-            return;
-        };
-        match result {
-            None => return self.close(conn),
-            Some(_) if is_linearizable(&request) && self.replica.term() != query.term => {
-                let text = "the primary changed while a linearizable read was running";
-                self.respond(conn, &request, Err(fault(11602, text)));
-            }
-            Some((found, own_bytes)) => {
-                self.jobs.done = Some(found);
-                self.jobs.own_bytes = own_bytes;
-                self.waited_deadline = deadline;
-                self.jobs.clock = query.clock;
-                self.run(now, conn, request, effect);
-                self.jobs.clock = None;
-                self.waited_deadline = None;
-                self.jobs.done = None;
-                self.jobs.own_bytes = None;
-            }
-        }
-        self.advance(now, conn);
-    }
-}
-
-fn is_linearizable(request: &Request) -> bool {
-    let concern = request.command.get_document("readConcern");
-    concern.is_ok_and(|concern| concern.get_str("level").ok() == Some("linearizable"))
 }

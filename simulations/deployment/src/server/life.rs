@@ -80,6 +80,16 @@ impl Member {
         stepped.is_ok()
     }
 
+    /// Moves the wall clock forward, or back if `millis` is negative.
+    pub(crate) fn jump_clock(&mut self, now: Instant, millis: i64) {
+        self.replica.jump_clock(now, millis);
+    }
+
+    /// Notes that the wall clocks of the members may differ from now on.
+    pub(crate) const fn let_clocks_differ(&mut self) {
+        self.replica.let_clocks_differ();
+    }
+
     /// Limits the number of client connections; `None` for the number of the options. Connections
     /// that are open stay.
     pub(crate) fn limit_connections(&mut self, most: Option<usize>) {

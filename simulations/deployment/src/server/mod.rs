@@ -113,7 +113,7 @@ pub(crate) enum Output {
     Report(MemberEvent),
     /// The request of this connection waits for its long query.
     LongQuery(ConnId),
-    /// The write of this connection has paused.
+    /// The command of this connection has paused.
     Pause(ConnId),
     /// This connection waits for the job that decodes or encodes its message.
     Task(ConnId),
@@ -298,6 +298,7 @@ impl Member {
                 self.timers.remove(&(at, conn));
             }
             self.end_stream(&pending.request);
+            self.abort_paused(conn, &pending.request);
         }
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
@@ -425,7 +426,7 @@ impl Member {
     }
 
     fn wall_millis(&self, now: Instant) -> u64 {
-        self.options.started_at.as_unix_millis() + now.as_nanos() / 1_000_000
+        self.replica.wall_millis(now)
     }
 
     fn drain_replica(&mut self, now: Instant) {

@@ -116,6 +116,7 @@ impl Member {
                         | Waiting::Part { .. }
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
+                        | Waiting::Statement(_)
                         | Waiting::Majority { .. }
                 );
                 can_end && is_meant(connection, &pending.request)
@@ -125,8 +126,10 @@ impl Member {
         let found: Vec<ConnId> = found.map(|(conn, _)| *conn).collect();
         for conn in found {
             if let Some(Pending { request, .. }) = self.unpark(conn) {
+                self.abort_paused(conn, &request);
                 let error = fault(11601, "operation was interrupted");
                 self.respond(conn, &request, Err(error));
+                self.discard(request);
                 self.advance(now, conn);
             }
         }

@@ -7,13 +7,12 @@ use super::{
     cursor::Cursor,
     dispatch::{Answer, Outcome},
     fault::fault,
-    job::STEPS,
     parts::{Progress, STEPS_OF_DOCUMENT},
     read::{FIRST_BATCH, collation, is_limited},
     retry::session_key,
     write::set_bypasses,
 };
-use crate::store::{Namespace, Outputs, Parts, Query, Shared};
+use crate::store::{Namespace, Outputs, Query, Shared};
 use bson::Document;
 use onionskin_core::time::Instant;
 
@@ -60,12 +59,8 @@ impl Member {
         mut outputs: Outputs,
     ) -> Answer {
         let command = &request.command;
-        let can_pause = self.can_pause();
-        let parts = Parts {
-            pause_after: can_pause.then_some(STEPS),
-            ..Parts::default()
-        };
-        let limits = (can_pause.then_some(STEPS_OF_DOCUMENT), parts);
+        let most = self.can_wait_for_jobs().then_some(STEPS_OF_DOCUMENT);
+        let limits = (most, self.pausing());
         let variables = command.get_document("let").ok();
         self.with_limits(now, variables, limits, |store, environment| {
             set_bypasses(environment, command);

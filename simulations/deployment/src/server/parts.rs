@@ -1,17 +1,23 @@
-//! Write commands in parts, between which other clients are served.
+//! Commands in parts, between which other clients are served.
 //!
 //! If the caller of the deployment runs jobs, a long write command pauses: between two statements,
 //! and between two documents of a statement. Each part is logged for itself, so a command that
 //! fails at a later part keeps the earlier ones, as on a server. A search that takes long becomes a
-//! [`Job`](super::Job). The documents that it found are compared with the filter again before they
-//! are changed.
+//! [`Job`](super::Job). The documents that it found and that have changed since are compared with
+//! the filter again before they are changed.
+//!
+//! A statement of a transaction pauses as well. Each part claims its documents, and a statement
+//! that fails at a later part aborts the transaction. While transactions are open, each part of
+//! another write is compared with them, and only this part waits for the end of a transaction.
+//!
+//! A `getMore` pauses between two documents that its cursor looks at.
 
 use super::{
     Member,
     apart::Apart,
     connection::{Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
-    fault::fault,
+    fault::{Fault, fault},
     insert::Inserts,
     job::STEPS,
     read_concern::read_deadline,
@@ -34,7 +40,7 @@ use std::sync::Arc;
 /// The steps that the change of a document may take after the search.
 pub(super) const STEPS_OF_DOCUMENT: u64 = 500_000;
 
-/// A write command of which a part was executed.
+/// A command of which a part was executed.
 #[derive(Clone, Debug)]
 pub(super) enum Progress {
     Inserts(Inserts),
@@ -45,6 +51,8 @@ pub(super) enum Progress {
     Outputs(Outputs),
     /// The number of jobs that have built the indexes of a `createIndexes`.
     Indexes(u32),
+    /// The deadline of a `getMore` whose cursor awaits data.
+    More(Option<Instant>),
 }
 
 /// The statements of a command, and the sums of those that were executed.
@@ -153,25 +161,41 @@ impl Open {
 }
 
 impl Member {
-    /// True if the running command may be executed in parts. The changes of a transaction, and
-    /// those that are compared with open transactions, stay together.
-    pub(super) fn can_pause(&self) -> bool {
-        self.can_wait_for_jobs() && !self.transactions.is_running() && !self.transactions.compares()
+    /// Returns the parts of a statement or search, which pauses if it can.
+    pub(super) fn pausing(&self) -> Parts {
+        Parts {
+            pause_after: self.can_wait_for_jobs().then_some(STEPS),
+            ..Parts::default()
+        }
     }
 
     /// True if the running command has to pause before its next statement.
     pub(super) fn must_pause(&self) -> bool {
-        self.can_pause() && self.jobs.spent >= STEPS
+        self.can_wait_for_jobs() && self.jobs.spent >= STEPS
     }
 
     /// Returns the outcome of a command that pauses.
     pub(super) fn pause(&self, now: Instant, request: &Request) -> Answer {
-        let waiting = Waiting::Part {
-            until: self.time_limit_of(now, request),
+        let until = self.time_limit_of(now, request);
+        Ok(Outcome::Wait(self.part_until(now, until), None))
+    }
+
+    /// Returns the wait of a command for its next part, with its time limit.
+    pub(super) fn part_until(&self, now: Instant, until: Option<Instant>) -> Waiting {
+        Waiting::Part {
+            until,
             clock: self.clock(now),
+            term: self.replica.term(),
             effect: None,
-        };
-        Ok(Outcome::Wait(waiting, None))
+        }
+    }
+
+    /// Returns the error of a write that has paused, or that has waited for its search, if the
+    /// primary has stepped down since and is the primary again.
+    pub(super) fn interruption(&self, request: &Request, term: u64) -> Option<Fault> {
+        let is_again = self.replica.is_writable() && self.replica.term() != term;
+        let text = "operation was interrupted because the primary stepped down";
+        (is_again && self.is_write(request)).then(|| fault(11602, text))
     }
 
     /// Executes the next part of the command of a connection, if it has paused.
@@ -186,6 +210,7 @@ impl Member {
                 Waiting::Part {
                     until,
                     clock,
+                    term,
                     effect,
                 },
             ..
@@ -193,9 +218,13 @@ impl Member {
         else {
             return;
         };
-        if until.is_some_and(|until| until <= now) {
-            let error = fault(50, "operation exceeded time limit");
-            self.respond(conn, &request, Err(error));
+        let failure = match until {
+            Some(until) if until <= now => Some(fault(50, "operation exceeded time limit")),
+            _ => self.interruption(&request, term),
+        };
+        if let Some(failure) = failure {
+            self.abort_paused(conn, &request);
+            self.respond(conn, &request, Err(failure));
             self.discard(request);
         } else {
             self.waited_deadline = until;
@@ -223,7 +252,9 @@ impl Member {
         connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
     }
 
-    fn goes_on(&self, conn: ConnId) -> bool {
+    /// True if the request of a connection is a write that has paused, or one that waits for its
+    /// search, or if its message is being decoded.
+    pub(super) fn goes_on(&self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get(&conn) else {
             return false;
         };
@@ -232,8 +263,7 @@ impl Member {
         let pending = connection.pending.as_ref();
         is_received
             || pending.is_some_and(|pending| match pending.waiting {
-                Waiting::Part { .. } => true,
-                Waiting::Job { .. } => self.is_write(&pending.request),
+                Waiting::Part { .. } | Waiting::Job { .. } => self.is_write(&pending.request),
                 _ => false,
             })
     }
@@ -242,12 +272,6 @@ impl Member {
     pub(super) fn time_limit_of(&self, now: Instant, request: &Request) -> Option<Instant> {
         let first = self.waited_deadline;
         first.or_else(|| read_deadline(now, &request.command))
-    }
-
-    /// True if a statement may wait for its search. Otherwise changes of earlier statements could
-    /// be kept from the oplog for that time.
-    fn can_search_apart(&self, is_alone: bool) -> bool {
-        self.can_pause() || is_alone && self.can_wait_for_jobs()
     }
 
     /// Runs statements in order, as many as a part may have. A statement that was already executed
@@ -287,8 +311,7 @@ impl Member {
                     .jobs
                     .take_records()
                     .or_else(|| open.records.take().map(Ok)),
-                may_search: statement.op() != Op::Insert
-                    && self.can_search_apart(statements.len() == 1),
+                may_search: statement.op() != Op::Insert && self.can_wait_for_jobs(),
                 is_retryable: retryable.is_some(),
             };
             let done = self.run_searched(now, variables, searched, |store, environment| {
@@ -348,12 +371,11 @@ impl Member {
         let is_limited = found.is_none() && searched.may_search;
         let steps = match &found {
             None => is_limited.then_some(STEPS),
-            Some(_) => self.can_pause().then_some(STEPS_OF_DOCUMENT),
+            Some(_) => self.can_wait_for_jobs().then_some(STEPS_OF_DOCUMENT),
         };
         let parts = Parts {
             found,
-            pause_after: self.can_pause().then_some(STEPS),
-            ..Parts::default()
+            ..self.pausing()
         };
         let limits = (steps, parts);
         self.with_statement(
@@ -379,7 +401,7 @@ impl Member {
     pub(super) fn searched(&mut self, is_retryable: bool) -> Searched {
         Searched {
             found: self.jobs.take_records(),
-            may_search: self.can_search_apart(true),
+            may_search: self.can_wait_for_jobs(),
             is_retryable,
         }
     }

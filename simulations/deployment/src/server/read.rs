@@ -2,7 +2,7 @@
 
 use super::{
     Member,
-    connection::{Request, Waiting},
+    connection::Request,
     cursor::{Cursor, Tail, make_batch},
     dispatch::{Answer, Outcome, namespace},
     document::{count_field, integer, integer_field, truth},
@@ -148,6 +148,7 @@ impl Member {
         namespace: String,
         entries: Vec<Document>,
     ) -> Answer {
+        let entries = entries.into_iter().map(Shared::new).collect();
         Ok(self.listed(now, request, namespace, entries)?.into())
     }
 
@@ -157,7 +158,7 @@ impl Member {
         now: Instant,
         request: &Request,
         namespace: String,
-        entries: Vec<Document>,
+        entries: Vec<Shared>,
     ) -> Result<Reply, Fault> {
         let options = request.command.get_document("cursor");
         let size = match options {
@@ -169,7 +170,7 @@ impl Member {
             serial: 0,
             session: session_key(&request.command),
             transaction: None,
-            documents: entries.into_iter().map(Shared::new).collect(),
+            documents: entries.into(),
             tail: None,
             stream: None,
             no_timeout: false,
@@ -180,7 +181,8 @@ impl Member {
         self.first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)
     }
 
-    pub(super) fn get_more(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn get_more(&mut self, now: Instant, request: &mut Request) -> Answer {
+        let progress = request.progress.take();
         let command = &request.command;
         let id = integer_field(command, &request.name).unwrap_or(0);
         let full = full_name(request);
@@ -209,18 +211,17 @@ impl Member {
             return Err(bad_value(text));
         }
         let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
-        if let Some(fault) = self.fail_get_more(is_limited) {
+        if progress.is_none()
+            && let Some(fault) = self.fail_get_more(is_limited)
+        {
             let fault = self.labelled(request, fault);
             // A getMore that fails after it has taken the cursor closes the cursor.
             self.cursors.remove(id);
             return Err(fault);
         }
         let is_empty = self.cursors.get(id).is_some_and(|c| c.documents.is_empty());
-        if is_empty
-            && !self.refill(now, id, command)?
-            && let Some(deadline) = self.tail_deadline(now, id, command)
-        {
-            return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
+        if is_empty && let Some(waiting) = self.look_for_more(now, id, request, progress)? {
+            return Ok(waiting);
         }
         self.next_batch(now, request)
     }

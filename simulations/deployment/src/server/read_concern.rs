@@ -77,7 +77,9 @@ impl Member {
         if let (Some(at), Some(Bson::Document(concern))) =
             (at, request.command.get_mut("readConcern"))
         {
-            // If the query becomes a job, the command is executed again, at the same time.
+            // If the query becomes a job, the command is executed again, at the same time. The time
+            // that it had to wait for has passed, and excludes the other one.
+            concern.remove("afterClusterTime");
             concern.insert("atClusterTime", at);
         }
         match (level, outcome) {
@@ -271,7 +273,8 @@ impl Member {
     }
 
     /// True if a read at a time can be executed. One of several shards that has not reached a time
-    /// of the others writes an empty entry, because its own clients may never write.
+    /// of the others writes an empty entry, because its own clients may never write. So does a
+    /// primary once a wall clock has jumped, because its own clock may be far behind the time.
     pub(super) fn is_ready(
         &mut self,
         now: Instant,
@@ -281,7 +284,8 @@ impl Member {
     ) -> bool {
         let is_behind = !self.has_reached(time, false);
         let is_one_of_several = self.shard.is_some() && self.options.shards > 1;
-        if is_behind && is_one_of_several && self.replica.is_writable() {
+        let may_be_far = is_one_of_several || self.replica.clocks_may_differ();
+        if is_behind && may_be_far && self.replica.is_writable() {
             self.replica.note_time(time);
             self.replica.append(now, Vec::new(), None);
         }

@@ -337,6 +337,13 @@ fn options(member: &Document) -> Result<MemberOptions, Fault> {
         }
         Some(_) => return Err(wrong("tags")),
     };
+    if let Some(Bson::Double(priority)) = member.get("priority")
+        && priority.fract() != 0.0
+        && (0.0..=f64::from(MemberOptions::MAX_PRIORITY)).contains(priority)
+    {
+        let text = format!("this simulated server does not implement the priority {priority}");
+        return Err(fault(238, text));
+    }
     let arbiter = flag("arbiterOnly")?;
     let delay = number("secondaryDelaySecs", 0, MemberOptions::MAX_DELAY_SECS)?;
     Ok(MemberOptions {

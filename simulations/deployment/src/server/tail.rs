@@ -1,11 +1,13 @@
-//! Tailable cursors, which find the documents that are inserted later.
+//! Tailable cursors, which find the documents that are inserted later. Their search pauses if the
+//! caller of the deployment runs jobs.
 
 use super::{
     Member,
-    connection::{Pending, Request},
+    connection::{Connection, Pending, Request, Waiting},
     dispatch::Outcome,
     document::{count_field, integer_field},
     fault::{Fault, fault},
+    parts::Progress,
     reply::Reply,
 };
 use crate::deployment::ConnId;
@@ -16,15 +18,20 @@ use std::{collections::BTreeSet, time::Duration};
 /// The default time for which a `getMore` on a tailable cursor waits for documents.
 const AWAIT_DATA: Duration = Duration::from_secs(1);
 
+/// The result of the search for the next documents of a cursor.
+pub(super) enum Refill {
+    /// The `getMore` can be answered.
+    Found,
+    /// There are no further documents so far.
+    Nothing,
+    /// The search has paused before it found any.
+    Paused,
+}
+
 impl Member {
     /// Returns the deadline of a `getMore` that must wait: its cursor awaits data and has no
     /// documents. Returns `None` if the `getMore` need not wait.
-    pub(super) fn tail_deadline(
-        &self,
-        now: Instant,
-        id: i64,
-        command: &Document,
-    ) -> Option<Instant> {
+    fn tail_deadline(&self, now: Instant, id: i64, command: &Document) -> Option<Instant> {
         let cursor = self.cursors.get(id)?;
         let period = match command.get("maxTimeMS") {
             None => AWAIT_DATA,
@@ -33,46 +40,71 @@ impl Member {
         (cursor.awaits() && cursor.documents.is_empty()).then(|| now + period)
     }
 
-    /// Looks for documents that a tailable cursor has not returned yet. Returns true if there are
-    /// new ones. After an error, the cursor is closed.
-    pub(super) fn refill(
+    /// Looks for the next documents of the cursor of a `getMore`, which was executed in part if it
+    /// has a progress. Returns the outcome of a `getMore` that waits or pauses.
+    pub(super) fn look_for_more(
         &mut self,
         now: Instant,
         id: i64,
-        command: &Document,
-    ) -> Result<bool, Fault> {
+        request: &mut Request,
+        progress: Option<Box<Progress>>,
+    ) -> Result<Option<Outcome>, Fault> {
+        let deadline = match progress.as_deref() {
+            Some(Progress::More(deadline)) => *deadline,
+            _ => self.tail_deadline(now, id, &request.command),
+        };
+        let refill = self.refill(now, id, &request.command)?;
+        Ok(match (refill, deadline) {
+            (Refill::Nothing, Some(_)) => Some(Outcome::Wait(Waiting::Tail, deadline)),
+            (Refill::Paused, _) => {
+                request.progress = Some(Box::new(Progress::More(deadline)));
+                Some(Outcome::Wait(self.part_until(now, None), None))
+            }
+            (Refill::Found | Refill::Nothing, _) => None,
+        })
+    }
+
+    /// Looks for documents that a tailable cursor has not returned yet. After an error, the cursor
+    /// is closed.
+    fn refill(&mut self, now: Instant, id: i64, command: &Document) -> Result<Refill, Fault> {
         let cursor = self.cursors.get(id);
         if cursor.is_some_and(|cursor| cursor.stream.is_some()) {
             return self.refill_stream(now, id, command);
         }
         let Some(tail) = cursor.and_then(|c| c.tail.clone()) else {
-            return Ok(false);
+            return Ok(Refill::Nothing);
         };
         let end = self.replica.store().end(&tail.collection);
         let variables = tail.variables.as_ref();
-        let found = self.with_store(now, variables, |store, environment| {
-            store.find_after(
+        let limits = (None, self.pausing());
+        let found = self.with_limits(now, variables, limits, |store, environment| {
+            let found = store.find_after(
                 &tail.collection,
                 &tail.find,
                 &tail.place,
                 tail.limit,
                 environment,
-            )
+            )?;
+            Ok((found, environment.parts.reached.take()))
         });
         let Some(mut cursor) = self.cursors.remove(id) else {
-            return Ok(false);
+            return Ok(Refill::Nothing);
         };
-        let found = found?;
-        if let (Some(tail), Some(end)) = (&mut cursor.tail, end) {
-            tail.place = end;
+        let (found, reached) = found?;
+        let refill = match reached {
+            _ if !found.is_empty() => Refill::Found,
+            Some(_) => Refill::Paused,
+            None => Refill::Nothing,
+        };
+        if let (Some(tail), Some(place)) = (&mut cursor.tail, reached.or(end)) {
+            tail.place = place;
             tail.limit -= found.len();
         }
-        let has_more = !found.is_empty();
         cursor.documents.extend(found);
         cursor.bytes = cursor.own_bytes();
         self.cursors.check_room(&cursor)?;
         self.cursors.insert(now, id, cursor);
-        Ok(has_more)
+        Ok(refill)
     }
 
     /// True if a waiting `getMore` can be answered: it has documents, or its cursor was closed.
@@ -96,7 +128,7 @@ impl Member {
     /// until the same deadline if the query found none.
     pub(super) fn resume_tail(&mut self, now: Instant, conn: ConnId, pending: Pending) {
         let Pending {
-            request,
+            mut request,
             waiting,
             deadline,
         } = pending;
@@ -105,24 +137,31 @@ impl Member {
         let found = self.refill(now, id, &request.command);
         self.running = None;
         match found {
-            Ok(false) if self.cursors.get(id).is_some() => {
+            Ok(Refill::Nothing) if self.cursors.get(id).is_some() => {
                 self.wait(conn, request, waiting, deadline);
+            }
+            Ok(Refill::Paused) => {
+                request.progress = Some(Box::new(Progress::More(deadline)));
+                let waiting = self.part_until(now, None);
+                self.wait(conn, request, waiting, None);
             }
             Ok(_) => self.answer_tail(now, conn, request),
             Err(fault) => self.answer_get_more(now, conn, request, Err(fault)),
         }
     }
 
-    /// Ends the waits of `getMore`s whose cursors were closed.
+    /// Ends the `getMore`s that wait or have paused, and whose cursors were closed.
     pub(super) fn interrupt_tails(&mut self, now: Instant, closed: &BTreeSet<i64>) {
-        let waits = |conn: &&ConnId| {
-            let pending = self.connections.get(conn).and_then(|c| c.pending.as_ref());
-            pending.is_some_and(|Pending { request, .. }| {
-                let id = integer_field(&request.command, "getMore");
-                id.is_some_and(|id| closed.contains(&id))
+        let waits = |(conn, connection): &(&ConnId, &Connection)| {
+            connection.pending.as_ref().is_some_and(|pending| {
+                let id = integer_field(&pending.request.command, "getMore");
+                let has_paused = matches!(pending.waiting, Waiting::Part { .. });
+                (has_paused || self.waiting.contains(*conn))
+                    && id.is_some_and(|id| closed.contains(&id))
             })
         };
-        let waiting: Vec<ConnId> = self.waiting.iter().filter(waits).copied().collect();
+        let waiting = self.connections.iter().filter(waits);
+        let waiting: Vec<ConnId> = waiting.map(|(conn, _)| *conn).collect();
         for conn in waiting {
             if let Some(Pending { request, .. }) = self.unpark(conn) {
                 let error = fault(237, "operation was interrupted: its cursor was killed");

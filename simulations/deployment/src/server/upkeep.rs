@@ -29,6 +29,10 @@ impl Member {
         self.end_blocks(now);
         self.quiesces_until = None;
         self.replica.permit_elections(now);
+        self.replica.correct_clock(now);
+        // Requests that were delayed, or that waited for a transaction, go on now, and can pause.
+        self.drain_replica(now);
+        self.end_unfinished(now, 11601, "operation was interrupted");
     }
 
     /// Continues the requests that a fail point delays.

@@ -40,6 +40,7 @@ impl Member {
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),
+                Some(Waiting::Statement(session)) => !self.is_occupied(Some(conn), session),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -74,7 +75,9 @@ impl Member {
             Waiting::Time { .. }
             | Waiting::Majority { .. }
             | Waiting::Decision(_)
+            | Waiting::Statement(_)
             | Waiting::Job { .. } => {
+                self.abort_paused(conn, &request);
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }
@@ -102,8 +105,10 @@ impl Member {
     }
 
     /// Answers the writes that wait for replication with a write concern error, and linearizable
-    /// reads with an error, because the primary stepped down.
+    /// reads and writes that are not complete with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
+        let text = "operation was interrupted because the primary stepped down";
+        self.end_unfinished(now, 11602, text);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
@@ -133,6 +138,28 @@ impl Member {
         }
     }
 
+    /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
+    /// transaction, with an error. What they have done stays.
+    pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
+        let is_begun = |pending: &Pending| {
+            matches!(pending.waiting, Waiting::Lock(_)) && pending.request.progress.is_some()
+        };
+        let open = self.connections.iter();
+        let unfinished = open.filter(|(conn, connection)| {
+            self.goes_on(**conn) || connection.pending.as_ref().is_some_and(is_begun)
+        });
+        let unfinished: Vec<ConnId> = unfinished.map(|(conn, _)| *conn).collect();
+        for conn in unfinished {
+            if let Some(Pending { request, .. }) = self.unpark(conn) {
+                self.abort_paused(conn, &request);
+                let error = self.labelled(&request, fault(code, text));
+                self.respond(conn, &request, Err(error));
+                self.discard(request);
+                self.advance(now, conn);
+            }
+        }
+    }
+
     pub(super) fn on_step_down_ended(&mut self, now: Instant, success: bool) {
         let Some(conn) = self.stepping_down.take() else {
             return;
@@ -155,6 +182,11 @@ impl Member {
             Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
+            Waiting::Statement(_) => {
+                self.waited_deadline = pending.deadline;
+                self.run(now, conn, pending.request, None);
+                self.waited_deadline = None;
+            }
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

@@ -130,15 +130,18 @@ impl Member {
     }
 
     /// Does the same as [`with_store`](Self::with_store), with the newest data for any read
-    /// concern. The data cannot be changed.
+    /// concern, and with the parts of a search. The data cannot be changed.
     pub(super) fn with_newest_store<T>(
         &mut self,
         now: Instant,
         variables: Option<&Document>,
+        parts: Parts,
         run: impl FnOnce(&Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let view = self.view.take();
-        let result = self.with_store(now, variables, |store, environment| run(store, environment));
+        let result = self.with_limits(now, variables, (None, parts), |store, environment| {
+            run(store, environment)
+        });
         self.view = view;
         result
     }

@@ -12,6 +12,7 @@ use bson::{Bson, Document};
 
 use super::error::StoreError;
 use super::size::{self, MAX_DOCUMENT_BYTES};
+use super::slices::Slices;
 
 /// The largest number of bytes that may be charged at one time: 100 MiB.
 pub(crate) const MAX_STAGE_BYTES: usize = 100 * 1024 * 1024;
@@ -38,6 +39,8 @@ struct Counters {
     max_steps: u64,
     /// The steps of the budgets of a command that are no longer in use.
     meter: Option<Rc<Cell<u64>>>,
+    /// The slices of a query that runs beside others.
+    slices: Option<Slices>,
 }
 
 impl Drop for Counters {
@@ -57,20 +60,25 @@ impl Default for Budget {
 impl Budget {
     /// Returns a budget of at most this number of steps, and at most [`MAX_STEPS`].
     pub(crate) fn new(max_steps: u64) -> Self {
-        Self::with_meter(max_steps, None)
+        Self::with_meter(max_steps, None, None)
     }
 
-    /// Returns a budget whose steps are added to `meter` at its end.
-    pub(crate) fn metered(max_steps: Option<u64>, meter: Rc<Cell<u64>>) -> Self {
-        Self::with_meter(max_steps.unwrap_or(MAX_STEPS), Some(meter))
+    /// Returns a budget whose steps are added to `meter` at its end, and are counted by `slices`.
+    pub(crate) fn metered(
+        max_steps: Option<u64>,
+        meter: Rc<Cell<u64>>,
+        slices: Option<Slices>,
+    ) -> Self {
+        Self::with_meter(max_steps.unwrap_or(MAX_STEPS), Some(meter), slices)
     }
 
-    fn with_meter(max_steps: u64, meter: Option<Rc<Cell<u64>>>) -> Self {
+    fn with_meter(max_steps: u64, meter: Option<Rc<Cell<u64>>>, slices: Option<Slices>) -> Self {
         Self(Rc::new(Counters {
             charged: Cell::new(0),
             steps: Cell::new(0),
             max_steps: max_steps.min(MAX_STEPS),
             meter,
+            slices,
         }))
     }
 
@@ -130,8 +138,18 @@ impl Budget {
     /// Counts steps where no error can be returned. If there are too many, the next call of
     /// [`Budget::step`] returns the error.
     pub(crate) fn count(&self, steps: usize) {
-        let taken = self.0.steps.get().saturating_add(steps as u64);
+        self.take(steps as u64);
+    }
+
+    /// Takes steps. Returns their number so far.
+    fn take(&self, steps: u64) -> u64 {
+        let taken = self.0.steps.get().saturating_add(steps);
         self.0.steps.set(taken);
+        match &self.0.slices {
+            Some(slices) if !slices.count(steps) => self.exhaust(),
+            _ => {}
+        }
+        self.taken()
     }
 
     /// True if the next call of [`Budget::step`] returns an error.
@@ -152,10 +170,8 @@ impl Budget {
 
     /// Counts steps. More steps than those of the budget in total are an error.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
-        let taken = self.0.steps.get().saturating_add(steps);
-        self.0.steps.set(taken);
         let most = self.0.max_steps;
-        if taken > most {
+        if self.take(steps) > most {
             return Err(StoreError::new(
                 50,
                 format!("operation exceeded the limit of {most} steps of evaluation"),

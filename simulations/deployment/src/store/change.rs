@@ -182,19 +182,20 @@ impl UpdateStyle {
 const CHANGE_BYTES: usize = 128;
 
 impl Change {
-    /// Returns the size of this change in bytes: the encoding of its documents, and a constant for
-    /// the rest. Copies of an index are not counted, because they are dropped soon.
+    /// Returns the size of this change in bytes: the encoding of its documents, the keys of the
+    /// indexes of a collection that was dropped or filled, and a constant for the rest. Copies of
+    /// an index that was built are not counted, because they are dropped soon.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let documents = match self {
             Self::CreateCollection { options, .. } => size::of(options),
             Self::DropCollection {
-                before: documents, ..
+                before: collection, ..
             }
             | Self::FillCollection {
-                contents: documents,
+                contents: collection,
                 ..
-            } => usize::try_from(documents.size_bytes()).unwrap_or(usize::MAX),
+            } => collection.memory(),
             Self::DropDatabase { .. } | Self::RenameCollection { .. } => 0,
             Self::ModifyCollection { before, after, .. } => size::of(before) + size::of(after),
             Self::CreateIndex { specification, .. } | Self::DropIndex { specification, .. } => {

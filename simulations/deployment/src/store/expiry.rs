@@ -1,6 +1,8 @@
 //! Documents whose time to live has ended.
 
-use bson::DateTime;
+use std::collections::BTreeSet;
+
+use bson::{DateTime, Document};
 
 use super::collection::Collection;
 use super::number;
@@ -31,7 +33,7 @@ impl Store {
         let mut expired = Vec::new();
         for (namespace, collection) in self.collections() {
             let left = MAX_DELETES - expired.len();
-            let records = expired_in(collection, now).into_iter().take(left);
+            let records = expired_in(collection, now, left).into_iter();
             expired.extend(records.map(|record| (namespace.clone(), record)));
         }
         for (namespace, record) in expired {
@@ -44,25 +46,34 @@ impl Store {
     }
 }
 
-/// Returns the numbers of the records whose time to live has ended.
-fn expired_in(collection: &Collection, now: DateTime) -> std::collections::BTreeSet<u64> {
-    let last = |options: &bson::Document| {
+/// Returns the numbers of at most `most` records whose time to live has ended.
+fn expired_in(collection: &Collection, now: DateTime, most: usize) -> BTreeSet<u64> {
+    let last = |options: &Document| {
         let seconds = number::truncated(options.get("expireAfterSeconds")?)?;
         let millis = seconds.checked_mul(1000)?;
         let last = now.timestamp_millis().checked_sub(millis)?;
         Some(DateTime::from_millis(last))
     };
-    let mut expired = std::collections::BTreeSet::new();
+    let mut expired = BTreeSet::new();
     if let Some(last) = last(&collection.options) {
         match collection.time_series() {
-            Some(_) => expired.extend(collection.timed(last)),
-            None => expired.extend(collection.dated(last)),
+            Some(_) => add(&mut expired, collection.timed(last), most),
+            None => add(&mut expired, collection.dated(last), most),
         }
     }
     for index in &collection.indexes {
         if let Some(last) = last(&index.specification) {
-            expired.extend(index.dated(last));
+            add(&mut expired, index.dated(last), most);
         }
     }
     expired
+}
+
+/// Adds records until there are `most`.
+fn add(expired: &mut BTreeSet<u64>, mut records: impl Iterator<Item = u64>, most: usize) {
+    while expired.len() < most
+        && let Some(record) = records.next()
+    {
+        expired.insert(record);
+    }
 }

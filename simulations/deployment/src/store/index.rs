@@ -223,12 +223,13 @@ impl Index {
         is_partial && self.is_kept && self.keys(document).is_ok_and(|keys| keys.keys.is_empty())
     }
 
-    /// Returns the numbers of the records with a date up to `last`.
-    pub(crate) fn dated(&self, last: DateTime) -> BTreeSet<u64> {
+    /// Returns the numbers of the records with a date up to `last`. One with several dates can be
+    /// there several times.
+    pub(crate) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
         let (first, last) = (DateTime::MIN, [Key(Bson::DateTime(last))]);
         let dates = self.entries.iter_from(&[Key(Bson::DateTime(first))][..]);
-        let dates = dates.take_while(|(key, _)| key[..] <= last[..]);
-        dates.flat_map(|(_, records)| records).copied().collect()
+        let dates = dates.take_while(move |(key, _)| key[..] <= last[..]);
+        dates.flat_map(|(_, records)| records).copied()
     }
 
     /// Returns the records whose first field has this value.

@@ -56,6 +56,7 @@ mod release;
 mod replay;
 mod series;
 mod size;
+mod slices;
 mod sort;
 mod sources;
 mod stages;
@@ -97,6 +98,7 @@ pub use release::Release;
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub(crate) use slices::Slices;
 pub(crate) use stages::{GIVEN, unrecognized};
 pub(crate) use time_series::BUCKETS;
 pub use types::{
@@ -320,7 +322,11 @@ impl Environment<'_> {
                 .map(|(name, value)| (name, Some(value)))
                 .collect(),
             random_state: std::cell::Cell::new(self.seed),
-            budget: Budget::metered(self.max_steps, self.parts.meter.clone()),
+            budget: Budget::metered(
+                self.max_steps,
+                self.parts.meter.clone(),
+                self.parts.slices.clone(),
+            ),
             ..expression::EvaluationContext::default()
         }
     }

@@ -32,6 +32,11 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
+    /// True for `$out`, of which nothing is done before its last part.
+    pub(crate) const fn is_out(&self) -> bool {
+        self.destination.is_out
+    }
+
     /// True if all documents are written.
     pub(crate) const fn is_complete(&self) -> bool {
         self.is_complete

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 
 use bson::Document;
 
@@ -11,8 +12,9 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
+use super::slices::Slices;
 use super::types::{
-    DeleteStatement, Environment, FindAndModify, Namespace, Shared, UpdateStatement,
+    DeleteStatement, Environment, FindAndModify, Namespace, Position, Shared, UpdateStatement,
 };
 use super::{Answer, Store, size};
 
@@ -20,7 +22,7 @@ use super::{Answer, Store, size};
 /// client: the caller searches again.
 pub(crate) const SEARCH_AGAIN: i32 = -1;
 
-/// The largest number of documents that a part of a statement looks at.
+/// The largest number of documents that a part of a statement changes.
 const MAX_DOCUMENTS: usize = 200;
 
 /// The steps of a change besides those of its expressions, and those for each index.
@@ -31,14 +33,18 @@ const STEPS_OF_INDEX: usize = 30;
 #[derive(Debug, Default)]
 pub struct Parts {
     /// The records that an earlier search or part has found, in their order. The statement changes
-    /// no others, and none that no longer matches.
+    /// no others, and none that has changed since and no longer matches.
     pub(crate) found: Option<Records>,
     /// The number of steps after which a statement pauses before its next document.
     pub(crate) pause_after: Option<u64>,
     /// The records that are left after a pause.
     pub(crate) rest: Option<Records>,
+    /// The last document that the search of a tailable cursor has looked at before a pause.
+    pub(crate) reached: Option<Position>,
     /// The number of steps so far, without those of the budgets in use.
     pub(crate) meter: Rc<Cell<u64>>,
+    /// The slices of a query that runs beside others.
+    pub(crate) slices: Option<Slices>,
 }
 
 /// The records that a search has found, in their order.
@@ -46,7 +52,8 @@ pub struct Parts {
 pub(crate) struct Records {
     /// The serial number of their collection.
     serial: u64,
-    numbers: VecDeque<u64>,
+    /// Their numbers, and the documents that they had, which this does not keep alive.
+    numbers: VecDeque<(u64, Weak<Document>)>,
 }
 
 impl Records {
@@ -123,7 +130,8 @@ impl Parts {
             .set(self.meter.get().saturating_add(steps as u64));
     }
 
-    /// Counts the steps that each document of `$out` and `$merge` takes besides its change.
+    /// Counts the steps that each document of `$out` and `$merge` takes besides its change, and
+    /// those that each change takes in the search of a change stream.
     pub(super) fn count_document(&self) {
         let steps = self.meter.get().saturating_add(STEPS_OF_CHANGE as u64);
         self.meter.set(steps);
@@ -135,6 +143,13 @@ impl Parts {
             .is_some_and(|most| self.meter.get() >= most)
     }
 
+    /// True if half of the steps of a part are taken. The other half is for the changes of the
+    /// documents that were found, so that they need not be looked at again.
+    fn has_looked_enough(&self, context: &EvaluationContext) -> bool {
+        let taken = self.meter.get().saturating_add(context.budget.taken());
+        self.pause_after.is_some_and(|most| taken >= most / 2)
+    }
+
     /// True if a statement has to pause before its next document.
     pub(super) fn must_pause(&self, context: &EvaluationContext) -> bool {
         let taken = self.meter.get().saturating_add(context.budget.taken());
@@ -143,11 +158,16 @@ impl Parts {
 
     /// Pauses a statement: these records of the collection are left, before those that the part did
     /// not look at.
-    pub(super) fn pause(&mut self, serial: u64, left: impl DoubleEndedIterator<Item = u64>) {
+    pub(super) fn pause(
+        &mut self,
+        serial: u64,
+        left: impl DoubleEndedIterator<Item = (u64, Shared)>,
+    ) {
         let rest = self.rest.get_or_insert_default();
         rest.serial = serial;
-        left.rev()
-            .for_each(|record| rest.numbers.push_front(record));
+        for (record, document) in left.rev() {
+            rest.numbers.push_front((record, Arc::downgrade(&document)));
+        }
     }
 }
 
@@ -163,14 +183,16 @@ impl Store {
         let limit = if target.is_single { 1 } else { usize::MAX };
         let sort = target.sort.as_ref();
         let (_, found) = self.select(namespace, &target.filter, sort, limit, &context)?;
+        let numbers = found.iter();
+        let numbers = numbers.map(|(record, document)| (*record, Arc::downgrade(document)));
         Ok(Records {
             serial: self.serial_of(namespace),
-            numbers: found.into_iter().map(|(record, _)| record).collect(),
+            numbers: numbers.collect(),
         })
     }
 
     /// Returns the matcher of a write statement and its documents: of those that were found before,
-    /// the ones that still match.
+    /// the ones that have not changed since, or still match.
     pub(super) fn targets(
         &self,
         namespace: &Namespace,
@@ -194,11 +216,18 @@ impl Store {
         };
         let matcher = Matcher::new(filter, context.release)?;
         let mut found = Vec::with_capacity(most);
-        for record in records.numbers.drain(..most) {
+        let mut has_looked = false;
+        while found.len() < most
+            && !(has_looked && parts.has_looked_enough(context))
+            && let Some((record, known)) = records.numbers.pop_front()
+        {
+            has_looked = true;
             context.budget.step(1)?;
             let document = collection.and_then(|collection| collection.records.get(&record));
+            // A filter with a random number can have another result the second time.
+            let is_same = |document: &Shared| std::ptr::eq(Arc::as_ptr(document), known.as_ptr());
             match document {
-                Some(document) if matcher.matches(document, context)? => {
+                Some(document) if is_same(document) || matcher.matches(document, context)? => {
                     found.push((record, document.clone()));
                 }
                 _ if is_single => {

@@ -136,7 +136,8 @@ impl Store {
         })
     }
 
-    /// Returns at most `limit` documents of a query that are after a place in the collection.
+    /// Returns at most `limit` documents of a query that are after a place in the collection. If it
+    /// pauses, the parts of the environment have the place that it has reached.
     ///
     /// # Errors
     ///
@@ -172,13 +173,21 @@ impl Store {
             .map(|p| Projection::new(p, true, self.release))
             .transpose()?;
         let mut found = Vec::new();
-        for (_, document) in collection.records.iter_from(&(place.record + 1)) {
+        for (record, document) in collection.records.iter_from(&(place.record + 1)) {
             if found.len() >= limit {
                 break;
             }
             context.budget.step(1)?;
             if matcher.matches(document, &context)? {
                 found.push(document.clone());
+            }
+            if environment.parts.must_pause(&context) {
+                environment.parts.reached = Some(Position {
+                    serial: collection.serial,
+                    record: *record,
+                    document: document.clone(),
+                });
+                break;
             }
         }
         projected(found.into_iter(), projection.as_ref(), &matcher, &context)

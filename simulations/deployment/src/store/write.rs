@@ -149,8 +149,7 @@ impl Store {
             deleted += 1;
             if found.len() > 0 && environment.parts.must_pause(&context) {
                 let serial = self.serial_of(namespace);
-                let rest = found.map(|(record, _)| record);
-                environment.parts.pause(serial, rest);
+                environment.parts.pause(serial, found);
                 break;
             }
         }
@@ -419,8 +418,7 @@ impl Store {
             done.after.get_or_insert(after);
             if found.len() > 0 && environment.parts.must_pause(&context) {
                 let serial = self.serial_of(namespace);
-                let rest = found.map(|(record, _)| record);
-                environment.parts.pause(serial, rest);
+                environment.parts.pause(serial, found);
                 break;
             }
         }

@@ -155,6 +155,13 @@ async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: &RefCell<Opt
         ));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
+        let slow = shared
+            .faults
+            .as_ref()
+            .and_then(|faults| faults.slowness_of(member));
+        if slow.is_some() {
+            peer.set_slowness(now, slow);
+        }
         shared.drive(Some(conn), |deployment| match is_forwarded {
             true => deployment.handle_forwarded(now, conn, member),
             false => deployment.handle_connected(now, conn, member),

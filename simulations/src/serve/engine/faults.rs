@@ -9,14 +9,14 @@ use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
 };
-use onionskin_deployment::deployment::ConnId;
+use onionskin_deployment::deployment::{ConnId, MemberState};
 use onionskin_worlds::world::{
-    Disaster, Mishap, Mishaps, Rates,
+    Disaster, Mishap, Mishaps, Rates, SlowMember, VoidEvent,
     mishap::{flip, is_drawn, latency, pieces},
 };
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::ErrorKind,
     rc::Rc,
     time::Duration,
@@ -37,10 +37,15 @@ pub(super) struct Faults {
     random: RefCell<Random>,
     /// The members and directions in which bytes of clients are lost.
     cuts: RefCell<BTreeSet<(usize, Towards)>>,
+    /// The slow members.
+    slow: RefCell<BTreeMap<usize, SlowMember>>,
     /// The disasters that come, the next one first.
     plan: RefCell<VecDeque<(Instant, Disaster)>>,
     /// The latest disasters that have happened.
     past: RefCell<VecDeque<(Instant, Disaster)>>,
+    /// The number of disasters that have happened, and the latest ones that had no effect.
+    happened: Cell<u64>,
+    void: RefCell<VecDeque<VoidEvent>>,
     /// Connections that get no answer.
     vanished: RefCell<VecDeque<TcpStream>>,
     /// Connections that the server has closed, and whose clients get no bytes.
@@ -65,8 +70,11 @@ impl Faults {
             latency: options.latency,
             random: RefCell::new(seed.split("sockets").random()),
             cuts: RefCell::default(),
+            slow: RefCell::default(),
             plan: RefCell::new(options.plan),
             past: RefCell::default(),
+            happened: Cell::new(0),
+            void: RefCell::default(),
             vanished: RefCell::default(),
             silent: RefCell::default(),
         }
@@ -81,6 +89,16 @@ impl Faults {
     pub(super) fn past(&self) -> Vec<(Duration, Disaster)> {
         let timed = |(at, disaster): &(Instant, Disaster)| (at.since_start(), disaster.clone());
         self.past.borrow().iter().map(timed).collect()
+    }
+
+    /// Returns the latest disasters that had no effect, the oldest one first.
+    pub(super) fn void(&self) -> Vec<VoidEvent> {
+        self.void.borrow().iter().cloned().collect()
+    }
+
+    /// Returns the slowness of a member, if it is slow.
+    pub(super) fn slowness_of(&self, member: usize) -> Option<SlowMember> {
+        self.slow.borrow().get(&member).cloned()
     }
 
     /// Decides about a new connection. Returns `None` if it is refused, or if it gets no answer.
@@ -186,7 +204,8 @@ impl Faults {
         peer.loses(towards)
     }
 
-    fn strike(&self, disaster: &Disaster) {
+    /// Makes a disaster happen between programs and the members of this number.
+    fn strike(&self, disaster: &Disaster, members: usize) {
         match *disaster {
             Disaster::CutClient {
                 member, up, down, ..
@@ -196,12 +215,40 @@ impl Faults {
                 cuts.extend(down.then_some((member, Towards::Client)));
             }
             Disaster::JoinClients => self.join(),
+            Disaster::SlowMember(ref slow) => {
+                let all = 0..members;
+                let concerned = all.filter(|place| slow.member.is_none_or(|only| only == *place));
+                let entries = concerned.map(|member| (member, slow.clone()));
+                self.slow.borrow_mut().extend(entries);
+            }
+            Disaster::EndSlowness => self.slow.borrow_mut().clear(),
             Disaster::Heal => {
                 self.rates.set(Rates::default());
+                self.slow.borrow_mut().clear();
                 self.join();
             }
             _ => {}
         }
+    }
+
+    /// Notes a disaster that has happened, and the reason if it had no effect.
+    fn note(&self, at: Instant, disaster: Disaster, void: Option<String>) {
+        fn push<T>(list: &RefCell<VecDeque<T>>, entry: T) {
+            let mut list = list.borrow_mut();
+            if list.len() == MAX_DISASTERS {
+                list.pop_front();
+            }
+            list.push_back(entry);
+        }
+        let number = self.happened.get() + 1;
+        self.happened.set(number);
+        if let Some(reason) = void {
+            push(
+                &self.void,
+                VoidEvent::new(number, at, disaster.clone(), reason),
+            );
+        }
+        push(&self.past, (at, disaster));
     }
 
     fn join(&self) {
@@ -237,7 +284,9 @@ impl Shared {
             let Some((at, disaster)) = faults.plan.borrow_mut().pop_front() else {
                 return;
             };
-            faults.strike(&disaster);
+            let void = self.void(faults, &disaster);
+            faults.strike(&disaster, self.addresses.len());
+            self.slow_down(faults, &disaster);
             if let Disaster::CutClient {
                 member, up, down, ..
             } = disaster
@@ -249,6 +298,11 @@ impl Shared {
                     cut.for_each(|(_, towards)| peer.cut(towards));
                 }
             }
+            if let Disaster::DisconnectClient { member, .. } = disaster {
+                let peers = self.peers.borrow();
+                let of_member = peers.values().filter(|peer| peer.member() == member);
+                of_member.for_each(|peer| peer.reset());
+            }
             if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
                 // Connections that have lost bytes break.
                 for peer in self.peers.borrow().values().filter(|peer| peer.has_lost()) {
@@ -256,17 +310,79 @@ impl Shared {
                 }
             }
             let now = self.now();
-            self.drive(None, |deployment| disaster.strike(now, deployment));
-            let mut past = faults.past.borrow_mut();
-            if past.len() == MAX_DISASTERS {
-                past.pop_front();
+            let struck = self.drive(None, |deployment| disaster.strike(now, deployment));
+            let void = void.or_else(|| struck.and_then(Result::err));
+            faults.note(at, disaster, void);
+        }
+    }
+
+    /// Returns the reason why a disaster changes nothing between programs and members, if there is
+    /// one. Must be called before the disaster happens.
+    fn void(&self, faults: &Faults, disaster: &Disaster) -> Option<String> {
+        match *disaster {
+            Disaster::CutClient {
+                member, up, down, ..
+            } => {
+                let cuts = faults.cuts.borrow();
+                let is_cut = |towards| cuts.contains(&(member, towards));
+                let is_void =
+                    (!up || is_cut(Towards::Member)) && (!down || is_cut(Towards::Client));
+                is_void.then(|| "these bytes are lost already".to_owned())
             }
-            past.push_back((at, disaster));
+            Disaster::DisconnectClient { member, .. } => {
+                let peers = self.peers.borrow();
+                let is_any = peers.values().any(|peer| peer.member() == member);
+                (!is_any).then(|| format!("there is no connection to member {member}"))
+            }
+            Disaster::SlowMember(ref slow) => {
+                let deployment = self.deployment.borrow();
+                let is_down = |member| deployment.state(member) == Some(MemberState::Down);
+                match slow.member {
+                    Some(member) => {
+                        is_down(member).then(|| format!("member {member} does not run"))
+                    }
+                    None => {
+                        let are_all_down = (0..deployment.members()).all(is_down);
+                        are_all_down.then(|| "no member runs".to_owned())
+                    }
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells connections that their member is slow from now on, or is not any more.
+    fn slow_down(&self, faults: &Faults, disaster: &Disaster) {
+        let only = match disaster {
+            Disaster::SlowMember(slow) => slow.member,
+            Disaster::EndSlowness | Disaster::Heal => None,
+            _ => return,
+        };
+        let now = self.now();
+        let peers = self.peers.borrow();
+        for peer in peers.values() {
+            let member = peer.member();
+            if only.is_none_or(|only| only == member) {
+                peer.set_slowness(now, faults.slowness_of(member));
+            }
+        }
+    }
+
+    /// Ends the slowness of a member whose process ends or starts. What it has not sent is lost.
+    pub(super) fn end_slowness_of(&self, member: usize) {
+        let Some(faults) = &self.faults else {
+            return;
+        };
+        if faults.slow.borrow_mut().remove(&member).is_some() {
+            let peers = self.peers.borrow();
+            let of_member = peers.values().filter(|peer| peer.member() == member);
+            of_member.for_each(|peer| peer.drop_pieces());
         }
     }
 
     /// Closes a connection. A client to which bytes are lost does not see it.
     pub(super) fn close(&self, peer: Rc<Peer>) {
+        peer.drop_pieces();
         let Some(faults) = self.faults.as_ref().filter(|_| peer.loses(Towards::Client)) else {
             return peer.close();
         };

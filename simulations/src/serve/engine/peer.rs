@@ -1,6 +1,7 @@
 //! The socket of one client, with or without TLS.
 
 mod line;
+mod slow;
 
 pub(super) use line::Towards;
 
@@ -10,7 +11,7 @@ use crate::serve::{
     subject,
 };
 use line::{Delayed, Line};
-use onionskin_core::time::Instant;
+use onionskin_core::time::{Instant, earliest};
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
@@ -244,13 +245,13 @@ impl Peer {
             if !took_more && self.takes_more() {
                 return Next::Turn;
             }
-            let due = self.line.due();
+            let due = earliest(self.line.due(), self.reads_at());
             if self.has_due_request() {
                 return Next::Read;
             }
             let (is_writing, takes_more) = (self.buffered() > 0, self.takes_more());
             let is_waiting = !self.line.requests.borrow().is_empty() || self.closing.get();
-            let is_reading = takes_more && !is_waiting;
+            let is_reading = takes_more && !is_waiting && self.may_read();
             if is_reading && self.may_have_more.get() {
                 return Next::Read;
             }

@@ -1,8 +1,8 @@
 //! Long queries over sockets.
 
-use super::{addresses, connect, send_command};
+use super::{addresses, connect, send_command, until};
 use crate::serve::{Embedded, ServeOptions};
-use bson::rawdoc;
+use bson::{RawDocumentBuf, rawdoc};
 use std::thread;
 
 /// The number of pings that are answered beside eight long queries. If these blocked the server,
@@ -47,6 +47,50 @@ fn pings_are_answered_while_other_clients_run_long_queries() {
         pings += 1;
     }
     assert!(pings >= PINGS, "{pings} pings were answered");
+    for client in clients {
+        client.join().expect("no panic");
+    }
+}
+
+/// The number of long queries of one client: more than run at the same time.
+const LONG: usize = 12;
+
+/// A query that takes at least this number of steps.
+fn counting(steps: i32) -> RawDocumentBuf {
+    let inner = rawdoc! { "$sum": { "$range": [0, 1000] } };
+    let count = steps / 1000;
+    let outer = rawdoc! { "$range": [0, count] };
+    let sum = rawdoc! { "$sum": { "$map": { "input": outer, "in": inner } } };
+    rawdoc! {
+        "aggregate": "c", "cursor": {}, "$db": "d",
+        "pipeline": [{ "$match": { "$expr": { "$gte": [sum, 0] } } }],
+    }
+}
+
+#[test]
+fn a_short_query_does_not_wait_for_the_ends_of_long_ones() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut stream = connect(&address).expect("connects");
+    let insert = rawdoc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" };
+    send_command(&mut stream, &insert).expect("a reply");
+    let clients: Vec<_> = (0..LONG)
+        .map(|_| {
+            let mut stream = connect(&address).expect("connects");
+            thread::spawn(move || send_command(&mut stream, &counting(40_000_000)))
+        })
+        .collect();
+    let current = rawdoc! { "currentOp": 1, "command.aggregate": "c", "$db": "admin" };
+    until("the long queries", || {
+        let reply = send_command(&mut stream, &current).expect("a reply");
+        let running = reply.get_array("inprog").expect("operations");
+        running.into_iter().count() == LONG
+    });
+    let reply = send_command(&mut stream, &counting(30_000)).expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply:?}");
+    let ended = clients.iter().filter(|client| client.is_finished()).count();
+    assert_eq!(ended, 0, "long queries have ended before");
+    drop(deployment);
     for client in clients {
         client.join().expect("no panic");
     }

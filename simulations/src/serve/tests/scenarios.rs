@@ -8,7 +8,7 @@ use onionskin_core::{
     unstable::wire::{FrameDecoder, MessageWriter},
 };
 use onionskin_deployment::deployment::MemberEvent;
-use onionskin_worlds::world::{Disaster, Rates};
+use onionskin_worlds::world::{Disaster, Rates, SlowMember, Span, VoidEvent};
 use std::{
     io::{Read as _, Write as _},
     time::{Duration, Instant},
@@ -195,6 +195,26 @@ fn a_slow_or_corrupt_reply_has_the_length_of_the_whole() {
 }
 
 #[test]
+fn the_connections_of_clients_to_a_member_break_at_a_scheduled_time() {
+    let mut faults = FaultOptions::default();
+    let event = Disaster::DisconnectClient {
+        client: 0,
+        member: 0,
+    };
+    faults.plan.push_back(after(Duration::from_secs(1), event));
+    let (deployment, address) = standalone(faults);
+    let mut stream = connect(&address).expect("a connection");
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    // Nothing else ends the connection.
+    while send_command(&mut stream, &ping).is_some() {}
+    until("the event", || {
+        let status = deployment.status();
+        status.is_some_and(|status| status.disasters.len() == 1)
+    });
+    assert!(pings(&address));
+}
+
+#[test]
 fn lost_bytes_are_lost_until_clients_reach_the_members_again() {
     for (up, down) in [(true, false), (false, true)] {
         let mut faults = FaultOptions::default();
@@ -225,4 +245,131 @@ fn lost_bytes_are_lost_until_clients_reach_the_members_again() {
         let reply = send_command(&mut stream, &count).expect("a reply");
         assert_eq!(reply.get_i32("n").ok(), Some(i32::from(down)));
     }
+}
+
+/// Starts a standalone that is slow, and waits until it is. `end` comes after the time.
+fn slow_standalone(slow: SlowMember, time: Duration, end: Disaster) -> (Embedded, String) {
+    let mut faults = FaultOptions::default();
+    faults.plan.extend([
+        after(Duration::ZERO, Disaster::SlowMember(slow)),
+        after(time, end),
+    ]);
+    let (deployment, address) = standalone(faults);
+    until("the slowness", || !disasters(&deployment).is_empty());
+    (deployment, address)
+}
+
+fn disasters(deployment: &Embedded) -> Vec<(Duration, Disaster)> {
+    deployment.status().expect("it runs").disasters
+}
+
+/// Returns the time that a ping on a new connection takes.
+fn time_of_ping(address: &str) -> Duration {
+    let mut stream = connect(address).expect("a connection");
+    let start = Instant::now();
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    send_command(&mut stream, &ping).expect("a reply");
+    start.elapsed()
+}
+
+#[test]
+fn a_slow_member_reads_and_writes_in_pieces() {
+    let pause = Duration::from_millis(20);
+    let request = message(&rawdoc! { "ping": 1, "$db": "admin" }).len();
+    for (reads, length) in [(true, request), (false, 38)] {
+        let slow = SlowMember {
+            reads,
+            writes: !reads,
+            bytes: 7,
+            pause: Some(Span(pause)),
+            ..SlowMember::default()
+        };
+        let never = Duration::from_secs(3600);
+        let (_deployment, address) = slow_standalone(slow, never, Disaster::EndSlowness);
+        let pauses = u32::try_from(length.div_ceil(7) - 1).expect("few");
+        let time = time_of_ping(&address);
+        assert!(time >= pause * pauses, "reads {reads}: {time:?}");
+    }
+}
+
+#[test]
+fn the_end_of_slowness_ends_it_on_open_connections() {
+    let nothing = SlowMember {
+        writes: false,
+        ..SlowMember::default()
+    };
+    let slowly = SlowMember {
+        reads: false,
+        bytes: 1,
+        pause: Some(Span(Duration::from_secs(10))),
+        ..SlowMember::default()
+    };
+    for slow in [nothing, slowly] {
+        let time = Duration::from_secs(1);
+        let (deployment, address) = slow_standalone(slow.clone(), time, Disaster::EndSlowness);
+        let time = time_of_ping(&address);
+        assert_eq!(disasters(&deployment).len(), 2, "{slow}: {time:?}");
+        // The second byte of a slow reply would come after this time.
+        assert!(time < Duration::from_secs(10), "{slow}: {time:?}");
+        let time = time_of_ping(&address);
+        assert!(time < Duration::from_secs(10), "{slow}: {time:?}");
+    }
+}
+
+#[test]
+fn a_killed_member_sends_no_further_pieces_and_is_not_slow_afterwards() {
+    let slow = SlowMember {
+        bytes: 1,
+        reads: false,
+        pause: Some(Span(Duration::from_millis(500))),
+        ..SlowMember::default()
+    };
+    let time = Duration::from_secs(3);
+    let (deployment, address) = slow_standalone(slow, time, Disaster::Kill(0));
+    let mut stream = connect(&address).expect("a connection");
+    let ping = message(&rawdoc! { "ping": 1, "$db": "admin" });
+    stream.write_all(&ping).expect("it is sent");
+    let mut bytes = Vec::new();
+    // The end can be a reset.
+    let _ = stream.read_to_end(&mut bytes);
+    assert!((1..38).contains(&bytes.len()), "{}", bytes.len());
+    deployment.restart(0);
+    until("its socket", || pings(&address));
+    // All pieces of a reply would take 18 seconds.
+    let time = time_of_ping(&address);
+    assert!(time < Duration::from_secs(10), "{time:?}");
+}
+
+#[test]
+fn disasters_without_effect_are_noted() {
+    let mut options = ServeOptions::replica_set("rs0", 3);
+    let mut faults = FaultOptions::default();
+    let event = |millis, disaster| after(Duration::from_millis(millis), disaster);
+    let client = 0;
+    faults.plan.extend([
+        event(30, Disaster::Restart(1)),
+        event(60, Disaster::Kill(1)),
+        event(90, Disaster::DisconnectClient { client, member: 1 }),
+        event(
+            120,
+            Disaster::SlowMember(SlowMember {
+                member: Some(1),
+                writes: false,
+                ..SlowMember::default()
+            }),
+        ),
+    ]);
+    options.faults = Some(faults);
+    let deployment = Embedded::start(options).expect("it starts");
+    until("all disasters", || disasters(&deployment).len() == 4);
+    let status = deployment.status().expect("it runs");
+    let texts = status.void_events.iter().map(VoidEvent::to_string);
+    assert_eq!(
+        texts.collect::<Vec<_>>(),
+        [
+            "event 1 at 30ms had no effect: member 1 runs",
+            "event 3 at 90ms had no effect: there is no connection to member 1",
+            "event 4 at 120ms had no effect: member 1 does not run",
+        ]
+    );
 }

@@ -31,6 +31,8 @@
 //! time. [`TokioWorld::digest`] tells whether two runs were the same. Tokio's timers have a
 //! resolution of one millisecond, so that a program does nothing between two milliseconds.
 
+#[cfg(test)]
+mod clocks;
 mod machine;
 mod seeds;
 #[cfg(test)]
@@ -254,8 +256,8 @@ impl TokioWorld {
         self.strike(&Disaster::Heal);
     }
 
-    /// Makes a disaster happen, for example one in one direction only. [`Disaster::CutClient`]
-    /// concerns all clients of the program, which are the client 0.
+    /// Makes a disaster happen, for example one in one direction only. [`Disaster::CutClient`] and
+    /// [`Disaster::DisconnectClient`] concern all clients of the program, which are the client 0.
     ///
     /// # Panics
     ///
@@ -270,6 +272,8 @@ impl TokioWorld {
     ///   that has a window although it does not read slowly.
     /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
     ///   one above 1000.
+    /// - For a [`Disaster::JumpClock`] of both or neither of a member and a client, with both or
+    ///   neither of `forward` and `back`, or by less than 1 ms or more than a day.
     /// - For a [`Disaster::FailCommands`] without commands or with one that servers do not have,
     ///   without all of a code, a close and a block of a millisecond or more, with a code of 0 or
     ///   less, with both a code and a close, with labels and no code, or with 0 times.
@@ -300,11 +304,11 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For `cancel` and `unpolled`, because only the program can abandon and poll its operations,
-    /// and for rates above 1000.
+    /// For `cancel`, `unpolled` and `starved`, because only the program polls and abandons its
+    /// tasks, and for rates above 1000.
     pub fn set_rates(&self, rates: Rates) {
         assert!(
-            (rates.cancel, rates.unpolled) == (0, 0),
+            (rates.cancel, rates.unpolled, rates.starved) == (0, 0, 0),
             "only the program can abandon its operations or poll them late"
         );
         assert!(rates.highest() <= 1000, "a rate is from 0 to 1000");

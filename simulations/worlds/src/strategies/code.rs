@@ -10,9 +10,10 @@ use bson::{RawBsonRef, RawDocument, oid::ObjectId, spec::BinarySubtype};
 use onionskin_core::{address::Address, error::TopologyVersion};
 use std::fmt::Write as _;
 
-/// The largest number of fields or elements in the code of a document. With more of them, the macro
-/// `rawdoc!` can reach the compiler's default `recursion_limit`.
-const MAX_VALUES: usize = 24;
+/// The largest number of macro calls inside each other that the macro `rawdoc!` makes for a
+/// document. The compiler's default `recursion_limit` is 128, and the document can itself be inside
+/// of a few macros.
+const MAX_DEPTH: usize = 100;
 
 impl History {
     /// Returns an expression in Rust with this value. It uses the names of this module and the
@@ -227,7 +228,8 @@ fn address_code(address: &Address) -> String {
 }
 
 /// Returns an expression in Rust with this reply: its fields, or its bytes if the macro
-/// `bson::rawdoc` cannot have them.
+/// `bson::rawdoc` cannot have them, for example because it would exceed the compiler's default
+/// `recursion_limit`.
 ///
 /// ```
 /// use onionskin_worlds::strategies::reply_code;
@@ -237,7 +239,7 @@ fn address_code(address: &Address) -> String {
 /// ```
 #[must_use]
 pub fn reply_code(document: &RawDocument) -> String {
-    let fields = fields_code(document).map(|fields| format!("bson::rawdoc! {fields}"));
+    let fields = fields_code(document, 0).map(|fields| format!("bson::rawdoc! {fields}"));
     fields.unwrap_or_else(|| {
         format!(
             "bson::RawDocumentBuf::from_bytes(vec!{:?}).unwrap()",
@@ -246,14 +248,20 @@ pub fn reply_code(document: &RawDocument) -> String {
     })
 }
 
-fn fields_code(document: &RawDocument) -> Option<String> {
+/// Returns the fields of a document for `rawdoc!`, which is called inside of `depth` other macros.
+fn fields_code(document: &RawDocument, mut depth: usize) -> Option<String> {
     let mut fields = Vec::new();
+    depth += 2;
     for field in document {
+        // For each field, the macro calls itself three times: for the name, for the value, and to
+        // append both. The calls for the next field are inside of these.
+        depth += 3;
         let (name, value) = field.ok()?;
-        fields.push(format!("{:?}: {}", name.as_str(), value_code(value)?));
-    }
-    if fields.len() > MAX_VALUES {
-        return None;
+        fields.push(format!(
+            "{:?}: {}",
+            name.as_str(),
+            value_code(value, depth)?
+        ));
     }
     Some(match fields.is_empty() {
         true => "{}".to_owned(),
@@ -261,7 +269,10 @@ fn fields_code(document: &RawDocument) -> Option<String> {
     })
 }
 
-fn value_code(value: RawBsonRef<'_>) -> Option<String> {
+fn value_code(value: RawBsonRef<'_>, depth: usize) -> Option<String> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
     Some(match value {
         RawBsonRef::Boolean(value) => value.to_string(),
         RawBsonRef::Int32(value) => format!("{value}_i32"),
@@ -280,14 +291,16 @@ fn value_code(value: RawBsonRef<'_>) -> Option<String> {
             "bson::Binary {{ subtype: bson::spec::BinarySubtype::Generic, bytes: vec!{:?} }}",
             binary.bytes
         ),
-        RawBsonRef::Document(document) => fields_code(document)?,
+        RawBsonRef::Document(document) => fields_code(document, depth + 1)?,
         RawBsonRef::Array(array) => {
+            // For each element, the macro calls itself up to twice. All elements are inside of
+            // these calls and of the macro `vec!`.
+            let depth = depth + 2 * array.into_iter().count() + 3;
             let values: Option<Vec<String>> = array
                 .into_iter()
-                .map(|value| value_code(value.ok()?))
+                .map(|value| value_code(value.ok()?, depth))
                 .collect();
-            let values = values.filter(|values| values.len() <= MAX_VALUES)?;
-            format!("[{}]", values.join(", "))
+            format!("[{}]", values?.join(", "))
         }
         _ => return None,
     })

@@ -51,17 +51,23 @@ impl fmt::Display for Disaster {
                 write!(f, "messages from shard {from} to shard {to} are lost")
             }
             Self::JoinClients => f.write_str("the clients reach all members again"),
+            Self::DisconnectClient { client, member } => {
+                write!(
+                    f,
+                    "client {client} loses its connections to member {member}"
+                )
+            }
             Self::FreezeMember { member, pause } => {
                 let pause = String::from(*pause);
                 write!(f, "member {member} is frozen for {pause}")
             }
             Self::Freeze { client, pause } => {
-                let pause = String::from(*pause);
-                write!(f, "client {client} is frozen for {pause}")
+                write!(f, "client {client} is frozen for {}", String::from(*pause))
             }
             Self::ListMembers(members) => write!(f, "the name server lists members {members:?}"),
             Self::SilenceNames => f.write_str("the name server is silent"),
             Self::FailNames(failures) => write!(f, "{failures}"),
+            Self::JumpClock(jump) => write!(f, "{jump}"),
             Self::MendNames => f.write_str("no lookup fails any more"),
             Self::ExpireLogins => f.write_str("all logins expire"),
             Self::FailCommands(fault) => write!(f, "{fault}"),

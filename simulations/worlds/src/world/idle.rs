@@ -24,6 +24,7 @@ impl Scenario {
             Disaster::Overload(ref overload) => overload.idle(),
             Disaster::SlowMember(ref slow) => slow.idle(),
             Disaster::FailNames(ref failures) => failures.idle(),
+            Disaster::JumpClock(ref jump) => jump.idle(),
             Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
                 Some("only clients with `srv` have a name server")
             }

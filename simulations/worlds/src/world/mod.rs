@@ -15,6 +15,7 @@
 
 pub mod check;
 mod client;
+mod clock_jump;
 pub mod command_fault;
 pub mod core_world;
 mod disaster_text;
@@ -40,10 +41,12 @@ mod slow_member;
 mod span;
 mod swarm;
 pub mod trace;
+mod void;
 mod watch;
 pub mod workload;
 
 pub use client::{Pace, Work, WorldClient};
+pub use clock_jump::ClockJump;
 pub use command_fault::CommandFault;
 pub use core_world::CoreWorld;
 pub use expect::Expect;
@@ -58,6 +61,7 @@ pub use runtime::SimRuntime;
 pub use scenario::{Scenario, ScenarioBuilder, ScenarioError, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
 pub use slow_member::SlowMember;
+pub use void::VoidEvent;
 pub use watch::{Step, Watcher, run_watched};
 
 /// Runs the world of a seed to its end, and returns the report.

@@ -1,7 +1,12 @@
 //! The name server of the clients, whose records change and whose lookups can fail while a run
 //! lasts.
+//!
+//! It takes the place of the system's resolver: questions and answers are values. A test whose
+//! client asks over the network starts its own name servers, which answer with messages
+//! ([`SimRuntime::start_name_server`](super::SimRuntime::start_name_server)). Both fail at the
+//! rates that are kept here.
 
-use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, scenario::Scheduled, setup};
+use super::{mishap::is_drawn, options::PER_MILLE, plan::Disaster, setup};
 use onionskin_core::{
     address::Address,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
@@ -9,8 +14,13 @@ use onionskin_core::{
     random::Random,
     time::Instant,
 };
+use onionskin_deployment::names::LookupFailure;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 /// The time after which the system gives up the lookup of an address without an answer: two
 /// attempts of 5 s.
@@ -21,6 +31,9 @@ const ANSWERED: Duration = Duration::from_millis(20);
 
 /// The rates at which lookups of SRV and TXT records and of addresses fail: in how many of 1000
 /// lookups each failure happens, if none before it in this list does. Default: 0.
+///
+/// A [name server in the virtual network](super::SimRuntime::start_name_server) fails at these
+/// rates for each query, of which a lookup can need several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookupFailures {
@@ -68,45 +81,23 @@ impl fmt::Display for LookupFailures {
     }
 }
 
-/// The failure of a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LookupFailure {
-    Unanswered,
-    Failed,
-    Truncated,
-    Empty,
+/// Returns the answer to a query for records whose lookup fails; `None` if there will be none.
+pub(super) fn failed_answer(failure: LookupFailure) -> Option<Result<DnsAnswer, Error>> {
+    let (failure, message) = match failure {
+        LookupFailure::Unanswered => return None,
+        LookupFailure::Failed => (DnsFailure::Refused, "the name server failed (SERVFAIL)"),
+        LookupFailure::Truncated => (DnsFailure::Malformed, "the answer is truncated over TCP"),
+        LookupFailure::Empty => (DnsFailure::NoRecords, "there are no records of this type"),
+    };
+    let message = message.to_owned();
+    Some(Err(ErrorKind::DnsResolve { failure, message }.into()))
 }
 
-impl LookupFailure {
-    /// Returns the answer to a query for records; `None` if there will be none.
-    pub(super) fn answer(self) -> Option<Result<DnsAnswer, Error>> {
-        let (failure, message) = match self {
-            Self::Unanswered => return None,
-            Self::Failed => (DnsFailure::Refused, "the name server failed (SERVFAIL)"),
-            Self::Truncated => (DnsFailure::Malformed, "the answer is truncated over TCP"),
-            Self::Empty => (DnsFailure::NoRecords, "there are no records of this type"),
-        };
-        let message = message.to_owned();
-        Some(Err(ErrorKind::DnsResolve { failure, message }.into()))
-    }
-
-    /// Returns the time after which the lookup of an address fails.
-    pub(super) const fn of_address(self) -> Duration {
-        match self {
-            Self::Unanswered => UNANSWERED,
-            Self::Failed | Self::Truncated | Self::Empty => ANSWERED,
-        }
-    }
-}
-
-impl fmt::Display for LookupFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unanswered => "without an answer",
-            Self::Failed => "with SERVFAIL",
-            Self::Truncated => "with a truncated answer",
-            Self::Empty => "with an empty answer",
-        })
+/// Returns the time after which the lookup of an address fails.
+pub(super) const fn failed_after(failure: LookupFailure) -> Duration {
+    match failure {
+        LookupFailure::Unanswered => UNANSWERED,
+        LookupFailure::Failed | LookupFailure::Truncated | LookupFailure::Empty => ANSWERED,
     }
 }
 
@@ -122,10 +113,10 @@ pub(super) struct Names {
 
 impl Names {
     /// Creates the name server. It lists all members and answers, unless events at the very
-    /// beginning of the schedule say otherwise, because clients ask before the first event.
+    /// beginning of the plan say otherwise, because clients ask before the first event.
     pub(super) fn new(
         members: &[Address],
-        schedule: Option<&Vec<Scheduled>>,
+        plan: &VecDeque<(Instant, Disaster)>,
         random: Random,
     ) -> Self {
         let mut names = Self {
@@ -135,8 +126,8 @@ impl Names {
             random,
             changed: Instant::ZERO,
         };
-        for scheduled in schedule.into_iter().flatten().filter(|s| s.at.0.is_zero()) {
-            match &scheduled.event {
+        for (_, event) in plan.iter().filter(|(at, _)| *at == Instant::ZERO) {
+            match event {
                 Disaster::ListMembers(places) => names.list(Instant::ZERO, members, places),
                 Disaster::SilenceNames => names.be_silent(),
                 Disaster::FailNames(failures) => names.fail(*failures),
@@ -178,6 +169,24 @@ impl Names {
         if std::mem::take(&mut self.failures) != LookupFailures::default() {
             self.changed = now;
         }
+    }
+
+    /// Returns the reason why an event changes nothing at the name server, if there is one.
+    pub(super) fn void(&self, members: &[Address], event: &Disaster) -> Option<String> {
+        let (is_void, reason) = match event {
+            Disaster::ListMembers(places) => {
+                let new = places.iter().filter_map(|place| members.get(*place));
+                let is_same = !self.is_silent && new.eq(&self.listed);
+                (is_same, "the name server lists these members already")
+            }
+            Disaster::SilenceNames => (self.is_silent, "the name server is silent already"),
+            Disaster::FailNames(failures) => {
+                let is_same = *failures == self.failures;
+                (is_same, "lookups fail at these rates already")
+            }
+            _ => return None,
+        };
+        is_void.then(|| reason.to_owned())
     }
 
     /// Draws whether a lookup fails. Without rates, nothing is drawn.
@@ -235,11 +244,18 @@ pub(super) fn unanswered() -> Error {
 mod tests {
     use super::*;
     use crate::world::{
-        Rates, Scenario, Way, WorldProxy, WorldShape, options::world_seed, run_seed, scenario::Span,
+        Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, options::world_seed,
+        run_seed,
     };
 
-    fn names_of(members: &[Address], schedule: Option<&Vec<Scheduled>>) -> Names {
-        Names::new(members, schedule, world_seed(1).random())
+    /// Returns a name server with events, each at a second.
+    fn names_of(members: &[Address], events: &[(u64, Disaster)]) -> Names {
+        let timed = |(second, event): &(u64, Disaster)| {
+            let at = Instant::ZERO + Duration::from_secs(*second);
+            (at, event.clone())
+        };
+        let plan = events.iter().map(timed).collect();
+        Names::new(members, &plan, world_seed(1).random())
     }
 
     fn ask(names: &Names, kind: RecordKind) -> Option<Result<usize, Error>> {
@@ -250,7 +266,7 @@ mod tests {
     #[test]
     fn the_records_are_those_of_the_last_list() {
         let members: Vec<Address> = ["a", "b"].map(|host| Address::tcp(host, 1)).to_vec();
-        let mut names = names_of(&members, None);
+        let mut names = names_of(&members, &[]);
         assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(2)));
         assert!(matches!(ask(&names, RecordKind::Txt), Some(Err(_))));
         names.be_silent();
@@ -271,19 +287,15 @@ mod tests {
         names.list(changed, &members, &[]);
         assert!(matches!(ask(&names, RecordKind::Srv), Some(Err(_))));
         assert_eq!(names.known(changed + patience, patience), None);
-        let first = |at| Scheduled {
-            at: Span(Duration::from_secs(at)),
-            event: Disaster::ListMembers(vec![1]),
-        };
-        for (at, listed) in [(0, 1), (1, 2)] {
-            let names = names_of(&members, Some(&vec![first(at)]));
+        for (second, listed) in [(0, 1), (1, 2)] {
+            let names = names_of(&members, &[(second, Disaster::ListMembers(vec![1]))]);
             assert_eq!(ask(&names, RecordKind::Srv), Some(Ok(listed)));
         }
     }
 
     #[test]
     fn lookups_fail_at_their_rates_until_they_are_mended() {
-        let mut names = names_of(&[], None);
+        let mut names = names_of(&[], &[]);
         assert_eq!(names.draw_failure(), None);
         names.fail(LookupFailures {
             unanswered: 200,
@@ -306,19 +318,14 @@ mod tests {
 
     #[test]
     fn lookups_that_are_mended_at_the_beginning_do_not_fail() {
-        let first = |event| Scheduled {
-            at: Span(Duration::ZERO),
-            event,
-        };
         let failures = LookupFailures {
             failed: PER_MILLE,
             ..LookupFailures::default()
         };
-        let mut schedule = vec![first(Disaster::FailNames(failures))];
-        let mut names = names_of(&[], Some(&schedule));
+        let events = [(0, Disaster::FailNames(failures)), (0, Disaster::MendNames)];
+        let mut names = names_of(&[], &events[..1]);
         assert_eq!(names.draw_failure(), Some(LookupFailure::Failed));
-        schedule.push(first(Disaster::MendNames));
-        let mut names = names_of(&[], Some(&schedule));
+        let mut names = names_of(&[], &events);
         assert_eq!(names.draw_failure(), None);
     }
 

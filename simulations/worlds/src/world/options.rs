@@ -61,6 +61,9 @@ pub struct Rates {
     pub unresolved: u16,
     /// A caller does not poll its operation for a while, although the operation could continue.
     pub unpolled: u16,
+    /// A task that is ready is not polled for up to 3 s, be it one of a caller or of the client
+    /// itself. A run of the core alone has no tasks.
+    pub starved: u16,
 }
 
 impl Rates {
@@ -79,16 +82,17 @@ impl Rates {
             cancel,
             unresolved,
             unpolled,
+            starved,
         } = *self;
         let rates = [
             refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, duplicate, cancel,
-            unresolved, unpolled,
+            unresolved, unpolled, starved,
         ];
         rates.into_iter().max().unwrap_or_default()
     }
 
-    /// Draws all rates but `unpolled` and `duplicate`. About half of them are 0, a quarter are low,
-    /// and a quarter can be high.
+    /// Draws all rates but `unpolled`, `duplicate` and `starved`. About half of them are 0, a
+    /// quarter are low, and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -108,6 +112,7 @@ impl Rates {
             cancel: rate(400),
             unresolved: rate(200),
             unpolled: 0,
+            starved: 0,
         }
     }
 }

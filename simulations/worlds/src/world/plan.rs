@@ -2,6 +2,7 @@
 //! the run begins.
 
 use super::{
+    clock_jump::ClockJump,
     command_fault::CommandFault,
     drawn::drawn,
     member::WorldMember,
@@ -11,6 +12,7 @@ use super::{
     releases,
     scenario::{Scheduled, Span},
     slow_member::SlowMember,
+    void::no_step_down,
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -109,6 +111,14 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
+    /// The connections of a client to a member break, those of its pool and of its monitor. The
+    /// client sees a reset of each.
+    DisconnectClient {
+        /// The index of the client, from 0.
+        client: usize,
+        /// The index of the member, from 0.
+        member: usize,
+    },
     /// A member reads requests slowly, so that its clients cannot write, or sends replies in small
     /// pieces.
     SlowMember(SlowMember),
@@ -130,13 +140,15 @@ pub enum Disaster {
         /// The length of the pause.
         pause: Span,
     },
+    /// The wall clock of a member or of a client jumps forward or back.
+    JumpClock(ClockJump),
     /// The SRV records of the clients' seed list name these members. Without any, there are no
     /// records. A list at the time zero is there before clients ask.
     ListMembers(Vec<usize>),
     /// The name server of the clients does not answer until a [list](Self::ListMembers) comes.
     SilenceNames,
     /// Lookups of the clients fail at these rates: those of their seed lists and those of the
-    /// addresses of hosts.
+    /// addresses of hosts, also if a client asks a name server in the virtual network.
     FailNames(LookupFailures),
     /// No lookup fails in this way any more.
     MendNames,
@@ -154,17 +166,39 @@ pub enum Disaster {
     CloseClient(usize),
     /// All cuts are removed, all members run again, also those that were shutting down or frozen,
     /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
-    /// more faults are drawn.
+    /// more faults are drawn. Wall clocks stay as they are.
     Heal,
 }
 
 impl Disaster {
-    /// Makes the disaster happen to the members of a deployment. Those of clients, and of
-    /// connections between clients and members, have no effect here.
-    pub fn strike(&self, now: Instant, deployment: &mut Deployment) {
+    /// Makes the disaster happen to the members of a deployment. Nothing happens here for those of
+    /// clients, and of connections between clients and members.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the disaster has no effect in the present state of the members, such as
+    /// `member 2 does not run`. The guide `docs/simulation.md` lists the reasons.
+    pub fn strike(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        let (void, cuts) = (self.void_in(deployment), deployment.cuts());
+        let acted = self.act(now, deployment);
+        if let Some(reason) = void {
+            return Err(reason);
+        }
+        match self {
+            Self::CutMembers { .. } | Self::CutShards { .. } | Self::Isolate(_)
+                if deployment.cuts() == cuts =>
+            {
+                Err("these messages are lost already".to_owned())
+            }
+            _ => acted,
+        }
+    }
+
+    fn act(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
+            Self::JumpClock(jump) => jump.strike(now, deployment),
             Self::Overload(ref overload) => overload.begin(deployment),
             Self::EndOverload => ServerOverload::end_all(deployment),
             Self::Kill(member) => deployment.kill(now, member),
@@ -172,7 +206,9 @@ impl Disaster {
             Self::Restart(member) => deployment.restart(now, member),
             Self::Disconnect(member) => deployment.disconnect(now, member),
             Self::StepDown => {
-                deployment.step_down(now);
+                if !deployment.step_down(now) {
+                    return Err(no_step_down(deployment));
+                }
             }
             Self::CutMembers { from, to } => deployment.cut(now, from, to),
             Self::Isolate(member) => deployment.partition(now, &[member]),
@@ -180,7 +216,9 @@ impl Disaster {
             Self::KillShard(shard) => deployment.kill_shard(now, shard),
             Self::RestartShard(shard) => deployment.restart_shard(now, shard),
             Self::StepDownShard(shard) => {
-                deployment.step_down_shard(now, shard);
+                if !deployment.step_down_shard(now, shard) {
+                    return Err(format!("shard {shard} does not run"));
+                }
             }
             Self::CutShards { from, to } => {
                 let first = deployment.members();
@@ -193,7 +231,7 @@ impl Disaster {
             | Self::AddMember(_)
             | Self::ForceConfiguration { .. }
             | Self::Resync(_)
-            | Self::Upgrade { .. } => self.change_members(now, deployment),
+            | Self::Upgrade { .. } => return self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
             Self::Heal => {
                 CommandFault::end_all(deployment);
@@ -210,6 +248,7 @@ impl Disaster {
             }
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -219,12 +258,13 @@ impl Disaster {
             | Self::MendNames
             | Self::CloseClient(_) => {}
         }
+        Ok(())
     }
 
     /// Changes the members of a replica set. What is not possible now, as during an election, does
     /// not happen.
-    fn change_members(&self, now: Instant, deployment: &mut Deployment) {
-        let _ = match *self {
+    fn change_members(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+        match *self {
             Self::Reconfigure {
                 member,
                 ref options,
@@ -243,7 +283,7 @@ impl Disaster {
                 None => Ok(()),
             },
             _ => Ok(()),
-        };
+        }
     }
 
     /// True for a disaster of clients, or of connections between clients and members.
@@ -252,6 +292,7 @@ impl Disaster {
         match self {
             Self::CutClient { .. }
             | Self::JoinClients
+            | Self::DisconnectClient { .. }
             | Self::SlowMember(_)
             | Self::EndSlowness
             | Self::Freeze { .. }
@@ -260,6 +301,7 @@ impl Disaster {
             | Self::FailNames(_)
             | Self::MendNames
             | Self::CloseClient(_) => true,
+            Self::JumpClock(jump) => jump.client.is_some(),
             Self::Kill(_)
             | Self::ShutDown(_)
             | Self::Restart(_)
@@ -292,8 +334,8 @@ impl Disaster {
 
 impl Disaster {
     /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or of lookups, an overload, a slow member or an upgrade can have an
-    /// effect.
+    /// fault of commands or of lookups, an overload, a slow member, a jump of a clock or an upgrade
+    /// can have an effect.
     ///
     /// # Errors
     ///
@@ -304,6 +346,7 @@ impl Disaster {
             Self::Overload(overload) => overload.idle(),
             Self::SlowMember(slow) => slow.idle(),
             Self::FailNames(failures) => failures.idle(),
+            Self::JumpClock(jump) => jump.idle(),
             _ => None,
         };
         if let Some(reason) = idle {
@@ -341,6 +384,10 @@ impl Disaster {
             Self::FailCommands(ref fault) => needs.members = fault.member.map_or(0, up_to),
             Self::Overload(ref overload) => needs.members = overload.member.map_or(0, up_to),
             Self::SlowMember(ref slow) => needs.members = slow.member.map_or(0, up_to),
+            Self::JumpClock(jump) => {
+                needs.members = jump.member.map_or(0, up_to);
+                needs.clients = jump.client.map_or(0, up_to);
+            }
             Self::Kill(member)
             | Self::ShutDown(member)
             | Self::Restart(member)
@@ -357,7 +404,7 @@ impl Disaster {
                 let highest = remove.iter().copied().max().unwrap_or_default();
                 needs.members = up_to(member.max(highest));
             }
-            Self::CutClient { client, member, .. } => {
+            Self::CutClient { client, member, .. } | Self::DisconnectClient { client, member } => {
                 needs.members = up_to(member);
                 needs.clients = up_to(client);
             }

@@ -4,10 +4,14 @@ use super::{
     options::{Way, WorldOptions},
     picture::{Heading, Picture},
     runtime::{Achieved, ListHistory},
+    void::VoidEvent,
     workload::{Ending, History},
 };
 use onionskin_core::time::Instant;
 use std::{fmt, ops::Add, time::Duration};
+
+/// The number of events without effect that the text of a report has.
+const SHOWN_VOID_EVENTS: usize = 20;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +122,8 @@ pub struct Report {
     pub steps: u64,
     /// The number of operations by their ending.
     pub tally: Tally,
+    /// The events that had no effect, in the order of their times.
+    pub void_events: Vec<VoidEvent>,
     /// The SHA-256 digest of the trace.
     pub digest: [u8; 32],
     /// The trace, or an empty string if it was not kept.
@@ -142,6 +148,7 @@ impl Report {
             simulated: Duration::ZERO,
             steps: 0,
             tally: Tally::default(),
+            void_events: Vec::new(),
             digest: [0; 32],
             trace: String::new(),
             picture: None,
@@ -158,10 +165,14 @@ impl Report {
     /// `None` if [`WorldOptions::keep_picture`] was not set, or if the run could not begin.
     #[must_use]
     pub fn page(&self, title: &str, replay: Option<&str>) -> Option<String> {
+        let void = match self.void_events.len() {
+            0 => String::new(),
+            count => format!("; events without effect: {count}"),
+        };
         let heading = Heading {
             title,
             summary: &format!(
-                "operations of callers: {}; {:.1} s of virtual time",
+                "operations of callers: {}; {:.1} s of virtual time{void}",
                 self.tally,
                 self.simulated.as_secs_f64(),
             ),
@@ -186,6 +197,13 @@ impl fmt::Display for Report {
         )?;
         for byte in &self.digest[..8] {
             write!(f, "{byte:02x}")?;
+        }
+        for void in self.void_events.iter().take(SHOWN_VOID_EVENTS) {
+            write!(f, "\n{void}")?;
+        }
+        match self.void_events.len().saturating_sub(SHOWN_VOID_EVENTS) {
+            0 => {}
+            others => write!(f, "\nand {others} other events had no effect")?,
         }
         match &self.failure {
             None => Ok(()),

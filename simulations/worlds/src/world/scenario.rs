@@ -87,6 +87,10 @@ pub struct Scenario {
     /// The number of shards behind routers or services, at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<usize>,
+    /// The number of servers of each shard. Only 1 is possible: a simulated shard is a replica set
+    /// of one server. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_members: Option<usize>,
     /// The number of members, at least one.
     pub members: Option<usize>,
     /// The release of the servers, such as `6.0`. A member can have its own. It is drawn only with
@@ -238,6 +242,13 @@ impl Scenario {
         if self.shards.is_some_and(|shards| shards > 1) && !has_routers {
             return Some("several `shards` need `shape` to be sharded or load-balanced".to_owned());
         }
+        if self.shard_members.is_some_and(|servers| servers != 1) {
+            return Some(
+                "`shard-members` must be 1, because a simulated shard has one server; its failover \
+                 is the event `step-down-shard`"
+                    .to_owned(),
+            );
+        }
         let numbers = [
             ("members", self.members, 1, MAX_MEMBERS),
             ("shards", self.shards, 1, MAX_SHARDS),
@@ -350,6 +361,20 @@ mod tests {
         strange
             .run(1, Way::Core)
             .expect_err("options that no client can have");
+    }
+
+    #[test]
+    fn shards_of_several_servers_are_refused_by_name() {
+        let mut scenario = Scenario {
+            shape: Some(WorldShape::Sharded),
+            shard_members: Some(1),
+            ..Scenario::default()
+        };
+        assert_eq!(scenario.fault(), None);
+        scenario.shard_members = Some(3);
+        let fault = scenario.fault().expect("there is one server");
+        assert!(fault.contains("`shard-members` must be 1"), "{fault}");
+        assert!(fault.contains("`step-down-shard`"), "{fault}");
     }
 
     #[test]

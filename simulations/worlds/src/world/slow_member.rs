@@ -28,7 +28,7 @@ pub struct SlowMember {
     pub pause: Option<Span>,
     /// The number of bytes of a connection that a client can send before the member reads them.
     /// Another one than the default needs [`reads`](Self::reads). Default: 64, less than a request,
-    /// because the requests of worlds are small.
+    /// because the requests of worlds are small. On real sockets, it has no effect.
     pub window: usize,
 }
 

@@ -2,6 +2,7 @@
 //! of them, so that the kinds that a run has meet each other often.
 
 use super::{
+    clock_jump::ClockJump,
     member::WorldMember,
     names::LookupFailures,
     options::{Workload, WorldOptions, index, world_seed},
@@ -11,7 +12,7 @@ use super::{
     scenario::{Scenario, Span},
     slow_member::SlowMember,
 };
-use onionskin_core::random::Random;
+use onionskin_core::random::{Random, Seed};
 use onionskin_deployment::deployment::ServerVersion;
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ impl WorldOptions {
     /// of the servers and those of single members, tags, priorities, hidden members, arbiters,
     /// members that are polled, SRV records, and the rate of replies that arrive twice. The seed
     /// then draws further disasters as well: limits of connections, reconfigurations, upgrades,
-    /// changes of the SRV records, failing lookups, slow members and overload. The time of
-    /// [grace](Self::grace) is 90 s or more.
+    /// changes of the SRV records, failing lookups, slow members, overload and jumps of wall
+    /// clocks. The time of [grace](Self::grace) is 90 s or more.
     ///
     /// With [`Workload::Applications`], servers have release 5.0 or later, for snapshot reads, and
     /// clients read from the primary, as transactions need it.
@@ -182,6 +183,17 @@ pub(super) fn drawn(options: &WorldOptions, random: &mut Random) -> Plan {
     for add in kinds {
         if random.chance(1, 2) {
             add(options, random, &mut plan);
+        }
+    }
+    // They have numbers of their own, so that runs without jumps stay as they were.
+    let mut own = [0; 32];
+    random.fill(&mut own);
+    let random = &mut Seed::new(own).split("clocks").random();
+    if random.chance(1, 2) {
+        for _ in 0..=random.below(4) {
+            let at = moment(options, random);
+            let jump = ClockJump::drawn(options, random);
+            plan.push((at, Disaster::JumpClock(jump)));
         }
     }
     plan
@@ -390,11 +402,15 @@ mod tests {
                     Disaster::Overload(_) => Some("overload"),
                     Disaster::FailNames(_) => Some("lookup failures"),
                     Disaster::SlowMember(_) => Some("slow member"),
+                    Disaster::JumpClock(ClockJump { forward, .. }) => match forward {
+                        Some(_) => Some("jump forward"),
+                        None => Some("jump back"),
+                    },
                     _ => None,
                 });
             }
         }
-        assert_eq!(seen.len(), 14, "{seen:?}");
+        assert_eq!(seen.len(), 16, "{seen:?}");
     }
 
     #[test]

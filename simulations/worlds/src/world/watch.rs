@@ -158,6 +158,7 @@ pub(super) fn machines(snapshot: &Snapshot) -> String {
         "sessions: {} in use, {} in the pool",
         snapshot.sessions_in_use, snapshot.idle_sessions
     ));
+    line(format_args!("received bytes: {}", snapshot.received_bytes));
     for question in &snapshot.questions {
         line(format_args!("question {} is asked", question.0));
     }

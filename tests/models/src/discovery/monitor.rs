@@ -32,10 +32,11 @@ pub(super) enum Monitor {
     /// The server has no monitor.
     None,
     /// A check is under way since `began`, and times out at `limit`. Without `limit` it has no time
-    /// limit.
+    /// limit. `awaited` is true if the check waits for an awaited reply.
     Busy {
         began: Instant,
         limit: Option<Instant>,
+        awaited: bool,
     },
     /// The last check ended at `ended`. The next one starts at `due`, and is awaitable if `awaited`
     /// is true.
@@ -117,12 +118,12 @@ impl Model {
                 self.on_check_failed(address, true);
             }
         }
+        for address in &addresses {
+            self.start_if_due(address);
+        }
         if self.pace.is_some_and(|pace| pace <= now) {
             self.pace = Some(now + FLOOR);
             self.request_check();
-        }
-        for address in &addresses {
-            self.start_if_due(address);
         }
     }
 
@@ -147,14 +148,15 @@ impl Model {
         }
     }
 
-    /// Returns the addresses of the servers with a check under way.
+    /// Returns the addresses of the servers with a check under way, and whether the check waits for
+    /// an awaited reply.
     #[must_use]
-    pub fn checking(&self) -> Vec<Address> {
-        let busy = self
-            .servers
-            .iter()
-            .filter(|(_, server)| matches!(server.monitor, Monitor::Busy { .. }));
-        busy.map(|(address, _)| address.clone()).collect()
+    pub fn checking(&self) -> Vec<(Address, bool)> {
+        let busy = self.servers.iter().filter_map(|(a, s)| match s.monitor {
+            Monitor::Busy { awaited, .. } => Some((a.clone(), awaited)),
+            Monitor::None | Monitor::Idle { .. } => None,
+        });
+        busy.collect()
     }
 
     /// Requests an immediate check of a server. A request during a check is ignored (MON-17).
@@ -270,6 +272,7 @@ impl Model {
         Monitor::Busy {
             began: self.now,
             limit,
+            awaited: false,
         }
     }
 
@@ -292,7 +295,11 @@ impl Model {
         let began = self.now;
         let limit = self.config.connect_timeout.map(|l| began + l + more);
         if let Some(server) = self.servers.get_mut(address) {
-            server.monitor = Monitor::Busy { began, limit };
+            server.monitor = Monitor::Busy {
+                began,
+                limit,
+                awaited: awaitable,
+            };
         }
     }
 

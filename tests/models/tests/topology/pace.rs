@@ -21,7 +21,14 @@ fn storms() -> impl Strategy<Value = Vec<Reply>> {
         1 => 0_u64..3_000,
     ];
     let reply = (pause, any::<bool>(), prop::bool::weighted(0.1));
-    prop::collection::vec(reply, 1..80)
+    let replies = prop::collection::vec(reply, 1..80);
+    // With pauses that are multiples of 500 ms, several timers are due at the same time.
+    (replies, prop_oneof![Just(1_u64), Just(500_u64)]).prop_map(|(mut replies, unit)| {
+        for (pause, _, _) in &mut replies {
+            *pause -= *pause % unit;
+        }
+        replies
+    })
 }
 
 fn versioned(counter: i64) -> RawDocumentBuf {
@@ -32,11 +39,13 @@ fn versioned(counter: i64) -> RawDocumentBuf {
     }
 }
 
-fn play(storm: &[Reply], mistake: Option<Mistake>) -> Found {
+fn play(storm: &[Reply], waiting: bool, mistake: Option<Mistake>) -> Found {
     let address = Address::tcp("a", 1);
     let mut config = Config::new([address.clone()]);
     config.streaming = true;
+    config.connect_timeout = Some(Duration::from_secs(3));
     let mut bench = Bench::paired(&config, mistake)?;
+    bench.set_waiting(waiting)?;
     let round_trip = Duration::from_millis(1);
     for (counter, &(millis, more_to_come, requests)) in (0..).zip(storm) {
         bench.pass(Duration::from_millis(millis))?;
@@ -51,15 +60,17 @@ fn play(storm: &[Reply], mistake: Option<Mistake>) -> Found {
             bench.request_check()?;
         }
     }
-    Ok(())
+    bench.pass(Duration::from_secs(20))
 }
 
 proptest! {
     #![proptest_config(crate::cases(300))]
 
     #[test]
-    fn sdam_agrees_with_its_model_for_early_replies(storm in storms()) {
-        play(&storm, None).map_err(TestCaseError::fail)?;
+    fn sdam_agrees_with_its_model_for_early_replies(
+        storm in storms(), waiting in any::<bool>(),
+    ) {
+        play(&storm, waiting, None).map_err(TestCaseError::fail)?;
     }
 }
 
@@ -67,9 +78,18 @@ proptest! {
 fn a_missing_rate_limit_for_checks_after_early_replies_is_found() {
     for more_to_come in [false, true] {
         let storm = [(1, more_to_come, false); 12];
-        assert_eq!(play(&storm, None), Ok(()));
-        let found = play(&storm, Some(Mistake::NoBoundForEarlyReplies));
+        assert_eq!(play(&storm, false, None), Ok(()));
+        let found = play(&storm, false, Some(Mistake::NoBoundForEarlyReplies));
         assert!(found.is_err(), "{found:?}");
+    }
+}
+
+/// A check that waits because of early replies and the request of waiting operations can have their
+/// turn at the same time. Then the check begins, and the request changes nothing (MON-17).
+#[test]
+fn a_check_that_is_due_begins_before_a_request_at_the_same_time() {
+    for more_to_come in [false, true] {
+        assert_eq!(play(&[(0, more_to_come, false); 12], true, None), Ok(()));
     }
 }
 

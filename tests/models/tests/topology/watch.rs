@@ -98,9 +98,10 @@ impl Watcher {
         pending.next().map(|(id, _)| *id)
     }
 
-    /// Returns the sorted addresses of the servers with a heartbeat under way.
-    pub(crate) fn checking(&self) -> Vec<Address> {
-        let mut running: Vec<Address> = self.running.values().map(|(a, _)| a.clone()).collect();
+    /// Returns the sorted addresses of the servers with a heartbeat under way, and whether it waits
+    /// for an awaited reply.
+    pub(crate) fn checking(&self) -> Vec<(Address, bool)> {
+        let mut running: Vec<_> = self.running.values().cloned().collect();
         running.sort();
         running
     }

@@ -111,6 +111,20 @@ fn parameters_that_are_not_implemented_are_refused_by_name() {
 }
 
 #[test]
+fn an_unknown_parameter_is_refused_before_another_one_is_set() {
+    let (mut world, conn) = standalone();
+    let name = "transactionLifetimeLimitSeconds";
+    let command = doc! { "setParameter": 1, name: 5, "bogus": 1, "$db": "admin" };
+    let reply = administer(&mut world, conn, command);
+    assert_eq!(error(&reply).0, 72, "{reply}");
+    let reply = administer(&mut world, conn, doc! { "getParameter": 1, name: 1 });
+    assert_eq!(reply.get_i32(name).ok(), Some(60), "{reply}");
+    let reply = administer(&mut world, conn, doc! { "setParameter": 1 });
+    let expected = "no option found to set, use help:true to see options ";
+    assert_eq!(error(&reply), (72, expected));
+}
+
+#[test]
 fn the_mode_of_a_fail_point_is_checked() {
     let (mut world, conn) = standalone();
     for (mode, expected) in [

@@ -282,3 +282,16 @@ fn the_members_that_an_index_waits_for_exist() {
         "nothing built: {reply}"
     );
 }
+
+#[test]
+fn a_change_of_an_index_that_fails_changes_no_option_either() {
+    let (mut world, conn) = standalone();
+    done(&mut world, conn, create(doc! {}));
+    let change = doc! {
+        "collMod": "new", "validator": { "x": 1 }, "index": { "name": "none", "hidden": true },
+    };
+    refused(&mut world, conn, [(change, 27, "for ns d.new")]);
+    let insert = doc! { "insert": "new", "documents": [{ "x": 2 }] };
+    let reply = done(&mut world, conn, insert);
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}

@@ -2,7 +2,7 @@
 
 use super::{
     fidelity::{code, cursor_id, fill},
-    world::{World, send, set_of, with_primary},
+    world::{World, of_release, send, set_of, with_primary},
 };
 use bson::{Bson, Document, doc};
 use std::time::Duration;
@@ -97,4 +97,25 @@ fn a_member_applies_entries_again_only_after_both_fail_points_are_off() {
     world.run_for(Duration::from_secs(10));
     let reply = send(&mut world, conn, insert);
     assert!(!reply.contains_key("writeConcernError"), "{reply}");
+}
+
+#[test]
+fn a_fail_point_does_not_act_on_a_command_that_the_release_does_not_have() {
+    let (mut world, conn) = of_release([7, 0, 12]);
+    let data = doc! { "failCommands": ["bulkWrite", "listShards"], "errorCode": 91 };
+    let fail = |mode: Bson| set("failCommand", mode, data.clone());
+    send(&mut world, conn, fail("alwaysOn".into()));
+    let operations = vec![doc! { "insert": 0, "document": {} }];
+    let bulk = doc! {
+        "bulkWrite": 1, "ops": operations, "nsInfo": [{ "ns": "d.c" }], "$db": "admin",
+    };
+    assert_eq!(code(&mut world, conn, bulk), Some(59));
+    let list = doc! { "listShards": 1, "$db": "admin" };
+    assert_eq!(code(&mut world, conn, list), Some(59));
+    let reply = send(&mut world, conn, fail("off".into()));
+    assert_eq!(
+        reply.get("count"),
+        Some(&Bson::Int64(0)),
+        "nothing was used up"
+    );
 }

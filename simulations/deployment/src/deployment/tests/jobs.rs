@@ -1,10 +1,10 @@
 //! Tests of long queries, which the caller of the deployment runs.
 
 use super::world::{World, send, standalone, with_primary};
-use crate::deployment::{ConnId, DeploymentOptions, Job};
-use bson::{Document, Timestamp, doc};
+use crate::deployment::{ConnId, DeploymentOptions, Job, JobDone};
+use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::address::Address;
-use std::time::Duration;
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 fn command(mut command: Document) -> Document {
     command.insert("$db", "d");
@@ -166,8 +166,11 @@ fn a_snapshot_read_that_becomes_a_job_keeps_its_time() {
     world.deployment.run_jobs();
     fill(&mut world, conn, 1000);
     world.run_for(Duration::from_secs(5));
+    let ping = world.send_command(conn, &command(doc! { "ping": 1 }));
+    let past = ping.expect("a reply").get_timestamp("operationTime");
     let long = doc! {
-        "find": "c", "filter": expensive(), "batchSize": 1, "readConcern": { "level": "snapshot" },
+        "find": "c", "filter": expensive(), "batchSize": 1,
+        "readConcern": { "level": "snapshot", "afterClusterTime": past.expect("a time") },
     };
     let job = job_of(&mut world, conn, long);
     let other = world.connect(world.deployment.primary().expect("a primary"));
@@ -300,4 +303,81 @@ fn the_documents_of_a_job_count_for_the_memory_of_cursors() {
         let reply = finish(&mut world, conn, job);
         assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
     }
+}
+
+#[test]
+fn a_job_lets_others_have_their_turn_after_its_steps() {
+    let (mut world, conn) = with_jobs();
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    let (done, turns) = run_in_slices(job, 100_000);
+    assert!(turns >= 10, "{turns}");
+    world.deployment.handle_job_done(world.now, done);
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}
+
+#[test]
+fn a_job_whose_request_no_longer_waits_ends_at_its_next_slice() {
+    let (mut world, conn) = with_jobs();
+    let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 100 };
+    let job = job_of(&mut world, conn, long.clone());
+    world.run_for(Duration::from_millis(100));
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    let (_, turns) = run_in_slices(job, 1000);
+    assert!((1..=2).contains(&turns), "{turns}");
+    let other = world.connect(0);
+    let job = job_of(&mut world, other, long);
+    world.deployment.handle_disconnected(world.now, other);
+    let (_, turns) = run_in_slices(job, 1000);
+    assert!((1..=2).contains(&turns), "{turns}");
+}
+
+/// Runs a job in slices. Returns its result and the number of slices that have ended.
+fn run_in_slices(job: Job, steps: u64) -> (JobDone, u32) {
+    let turns = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&turns);
+    let done = job.run_in_slices(steps, move || counted.set(counted.get() + 1));
+    (done, turns.get())
+}
+
+#[test]
+fn the_search_of_a_write_has_the_time_of_its_command() {
+    let (mut world, conn) = with_jobs();
+    let started = world.deployment.options().started_at.as_unix_millis();
+    let millis = started + world.now.as_nanos() / 1_000_000 + 5;
+    let soon = DateTime::from_millis(i64::try_from(millis).expect("a time"));
+    let is_past = doc! { "$expr": { "$lt": [soon, "$$NOW"] } };
+    let modify = doc! {
+        "findAndModify": "c", "query": { "$and": [expensive(), is_past] },
+        "update": { "$set": { "found": true } },
+    };
+    world.send(conn, &command(modify));
+    world.run_for(Duration::from_millis(10));
+    let job = world.deployment.poll_job(world.now).expect("a job");
+    let reply = finish(&mut world, conn, job);
+    assert_eq!(reply.get("value"), Some(&Bson::Null), "{reply}");
+}
+
+#[test]
+fn a_document_that_was_found_is_not_compared_with_random_numbers_again() {
+    let (mut world, conn) = with_jobs();
+    let half = doc! { "$expr": { "$lt": [{ "$rand": {} }, 0.5] } };
+    let filter = doc! { "$and": [expensive(), half] };
+    let updates = vec![doc! { "q": filter, "u": { "$set": { "half": 1 } }, "multi": true }];
+    let job = job_of(&mut world, conn, doc! { "update": "c", "updates": updates });
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    while world.deployment.has_parts() {
+        world.deployment.run_part(world.now);
+        world.drain();
+    }
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    let n = reply.get_i32("n").expect("a number");
+    assert!((400..600).contains(&n), "{n} of 1000 documents");
 }

@@ -48,6 +48,28 @@ fn the_oplog_does_not_exceed_its_limit_in_bytes() {
 }
 
 #[test]
+fn a_dropped_collection_counts_in_the_oplog_with_the_keys_of_its_indexes() {
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    let numbers: Vec<i32> = (0..1000).collect();
+    let insert = doc! { "insert": "c", "documents": [{ "a": numbers }], "$db": "d" };
+    let index = doc! { "key": { "a": 1 }, "name": "a" };
+    let index = doc! { "createIndexes": "c", "indexes": [index], "$db": "d" };
+    let mut dropped = |commands: &[&Document]| {
+        for command in commands {
+            world.send_command(conn, command).expect("a reply");
+        }
+        let before = oplog_bytes(&world, 0);
+        let drop = doc! { "drop": "c", "$db": "d" };
+        world.send_command(conn, &drop).expect("a reply");
+        oplog_bytes(&world, 0) - before
+    };
+    let documents = dropped(&[&insert]);
+    let with_keys = dropped(&[&insert, &index]);
+    assert!(with_keys > documents + 10_000, "{with_keys}, {documents}");
+}
+
+#[test]
 fn a_member_that_falls_behind_the_oplog_copies_all_data_again() {
     let mut options = set_of(3);
     options.limits.max_oplog_bytes = OPLOG_BYTES;

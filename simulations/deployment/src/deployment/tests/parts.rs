@@ -9,7 +9,7 @@ use bson::{Binary, Document, doc, spec::BinarySubtype};
 use onionskin_core::address::Address;
 use std::time::Duration;
 
-const DOCUMENTS: i32 = 1500;
+pub(super) const DOCUMENTS: i32 = 1500;
 
 /// A filter that is expensive for each document.
 pub(super) fn expensive() -> Document {
@@ -162,7 +162,7 @@ fn commands_in_parts_have_the_effects_and_replies_of_whole_ones() {
 }
 
 /// A standalone that executes commands in parts, with documents, and two connections.
-fn filled() -> (World, ConnId, ConnId) {
+pub(super) fn filled() -> (World, ConnId, ConnId) {
     let (mut world, conn) = standalone();
     world.deployment.run_jobs();
     let other = world.connect(0);
@@ -243,7 +243,7 @@ fn a_retryable_insert_in_parts_is_executed_once() {
 }
 
 #[test]
-fn a_write_ends_at_the_part_before_a_step_down() {
+fn a_write_in_parts_ends_at_a_step_down() {
     let mut world = World::new(set_of(3), 1);
     let (primary, _) = world
         .until_primary(Duration::from_secs(60))
@@ -266,7 +266,7 @@ fn a_write_ends_at_the_part_before_a_step_down() {
         steps += 1;
         assert!(steps < 100_000, "an end");
     };
-    assert_eq!(reply.get_i32("code").ok(), Some(10107), "{reply}");
+    assert_eq!(reply.get_i32("code").ok(), Some(11602), "{reply}");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_member_that_was_down_applies_what_it_has_missed_in_parts() {
 }
 
 /// A set that executes commands in parts, with documents, and two connections to its primary.
-fn filled_set() -> (World, ConnId, ConnId) {
+pub(super) fn filled_set() -> (World, ConnId, ConnId) {
     let mut world = World::new(set_of(3), 1);
     let primary = world.until_primary(Duration::from_secs(60));
     let (primary, _) = primary.expect("a primary");
@@ -322,7 +322,7 @@ fn filled_set() -> (World, ConnId, ConnId) {
 }
 
 /// Adds a session and a transaction number to a command.
-fn numbered(mut command: Document) -> Document {
+pub(super) fn numbered(mut command: Document) -> Document {
     let id = Binary {
         subtype: BinarySubtype::Uuid,
         bytes: vec![9; 16],
@@ -332,7 +332,7 @@ fn numbered(mut command: Document) -> Document {
 }
 
 /// Runs the jobs and parts of the requests of two connections until both are answered.
-fn both(world: &mut World, one: ConnId, other: ConnId) -> [Document; 2] {
+pub(super) fn both(world: &mut World, one: ConnId, other: ConnId) -> [Document; 2] {
     let mut replies = [None, None];
     for _ in 0..10_000 {
         for (reply, conn) in replies.iter_mut().zip([one, other]) {
@@ -347,7 +347,7 @@ fn both(world: &mut World, one: ConnId, other: ConnId) -> [Document; 2] {
     panic!("two replies: {replies:?}");
 }
 
-fn count(world: &mut World, conn: ConnId, filter: Document) -> i32 {
+pub(super) fn count(world: &mut World, conn: ConnId, filter: Document) -> i32 {
     let other = world.connect(world.deployment.primary().unwrap_or(0));
     let count = doc! { "count": "c", "query": filter };
     let (reply, _) = run(world, conn, other, &count);
@@ -408,25 +408,6 @@ fn a_paused_write_does_not_change_another_collection_of_the_same_name() {
 }
 
 #[test]
-fn a_statement_of_a_transaction_is_executed_as_a_whole() {
-    let (mut world, conn, other) = filled_set();
-    let updates = vec![doc! { "q": expensive(), "u": { "$set": { "t": 1 } }, "multi": true }];
-    let mut update = numbered(doc! { "update": "c", "updates": updates });
-    update.extend(doc! { "startTransaction": true, "autocommit": false });
-    begin(&mut world, conn, &update);
-    let job = world.deployment.poll_job(world.now).expect("a search");
-    world.deployment.handle_job_done(world.now, job.run());
-    world.drain();
-    let (_, _, reply) = world.reply(conn).expect("the whole statement is executed");
-    assert_eq!(reply.get_i32("nModified").ok(), Some(DOCUMENTS), "{reply}");
-    assert_eq!(
-        count(&mut world, other, doc! { "t": 1 }),
-        0,
-        "it is not committed"
-    );
-}
-
-#[test]
 fn a_write_goes_on_after_its_client_has_disconnected() {
     let (mut world, conn, other) = filled();
     let updates = vec![doc! { "q": {}, "u": { "$set": { "left": 1 } }, "multi": true }];
@@ -445,6 +426,26 @@ fn a_write_goes_on_after_its_client_has_disconnected() {
         "the connection is forgotten"
     );
     assert_eq!(count(&mut world, other, doc! { "left": 1 }), DOCUMENTS);
+}
+
+#[test]
+fn a_connection_whose_write_ends_at_the_end_of_a_pause_is_forgotten() {
+    let (mut world, conn, _) = filled();
+    let updates = vec![doc! { "q": {}, "u": { "$set": { "left": 1 } }, "multi": true }];
+    begin(
+        &mut world,
+        conn,
+        &doc! { "update": "c", "updates": updates },
+    );
+    world.deployment.handle_disconnected(world.now, conn);
+    while world.deployment.has_parts() {
+        let pause = Duration::from_secs(1);
+        world.deployment.freeze(world.now, 0, pause);
+        world.deployment.run_part(world.now);
+        world.deployment.thaw(world.now, 0);
+        world.drain();
+    }
+    assert_eq!(world.deployment.connections(), 1);
 }
 
 #[test]

@@ -152,7 +152,8 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(93, &|new| change(new, other, doc! { "hidden": true }));
     refused(93, &|new| change(new, other, doc! { "priority": "high" }));
     refused(93, &|new| change(new, other, doc! { "priority": 1001 }));
-    refused(93, &|new| change(new, other, doc! { "priority": 0.5 }));
+    refused(238, &|new| change(new, other, doc! { "priority": 0.5 }));
+    refused(93, &|new| change(new, other, doc! { "priority": -0.5 }));
     refused(93, &|new| change(new, other, doc! { "hidden": 1 }));
     refused(93, &|new| change(new, other, doc! { "tags": { "dc": 1 } }));
     refused(93, &|new| change(new, other, doc! { "votes": 2 }));

@@ -226,6 +226,26 @@ pub fn is_command(name: &str) -> bool {
     OTHERS.contains(&name) || has_row() || refused::contains(name)
 }
 
+/// True if a server of a release has a command of this name. Routers have others than members.
+pub(super) fn exists(name: &str, release: [u16; 3], is_router: bool) -> bool {
+    let is_elsewhere = match (name, is_router) {
+        ("top", true) => true,
+        (name, true) => name.starts_with("replSet") && name != "replSetGetStatus",
+        (name, false) => matches!(
+            name,
+            "checkMetadataConsistency" | "enableSharding" | "listShards" | "shardCollection"
+        ),
+    };
+    let [major, minor, _] = release;
+    let row = rows().find(|row| row.names.contains(&name));
+    let is_known = match row {
+        Some(row) => (major, minor) >= row.since,
+        None if name == "getnonce" => release < [6, 2, 0],
+        None => OTHERS.contains(&name),
+    };
+    is_known && !is_elsewhere || refusal(name, release, is_router).is_some()
+}
+
 /// Returns an error if a command, at `release`, does not have the form that its row describes.
 /// Commands without a row are not checked.
 pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {

@@ -10,17 +10,17 @@ use crate::{
         dispatch::{Answer, Outcome},
         fail_point::FailEffect,
         fault::fault,
-        read_concern::read_deadline,
+        parts::Progress,
         reply::{Body, Reply},
     },
     store::{Change, Namespace},
 };
-use bson::Timestamp;
+use bson::{DateTime, Timestamp};
 use onionskin_core::time::Instant;
 use std::collections::BTreeSet;
 
-/// The state of a running write while transactions are open. Its changes are logged at its end,
-/// unless it has to wait.
+/// The state of a running write while transactions are open. The changes of a part are logged at
+/// its end, unless the part has to wait.
 #[derive(Debug)]
 pub(super) struct Guard {
     retry: Option<Retry>,
@@ -41,12 +41,14 @@ pub(in crate::server) struct Lock {
     deadline: Option<Instant>,
     /// True for a statement of a transaction, which waits for a change of the catalog.
     is_statement: bool,
+    /// The wall clock at the first start of a write of which a part was executed.
+    clock: Option<DateTime>,
     pub(in crate::server) effect: Option<FailEffect>,
 }
 
 impl Member {
-    /// Executes a command that writes outside of transactions. If it would conflict with an open
-    /// transaction, undoes the whole command and lets it wait.
+    /// Executes a command that writes outside of transactions, or its next part. If this would
+    /// conflict with an open transaction, undoes it and lets it wait.
     pub(in crate::server) fn execute_write(
         &mut self,
         now: Instant,
@@ -55,29 +57,31 @@ impl Member {
         if !self.transactions.has_open() {
             return self.execute_data(now, request);
         }
-        let again = (request.command.clone(), request.progress.clone());
+        let again = (request.command.clone(), again(request.progress.as_deref()));
         let next = self.replica.next_time(self.wall_millis(now));
         self.transactions.guard = Some(Guard { retry: None, next });
         let outcome = self.execute_data(now, request);
         let guard = self.transactions.guard.take();
         if let Some(catalog) = self.blocked() {
+            self.forget_long_query();
             self.replica.store_mut().undo_changes();
             if let Ok(Outcome::Reply(reply) | Outcome::Written(reply)) = &outcome {
                 self.close_cursor_of(reply);
             }
             (request.command, request.progress) = again;
-            let own = read_deadline(now, &request.command);
-            let deadline = self.waited_deadline.take().or(own);
+            let deadline = self.time_limit_of(now, request);
             let lock = Lock {
                 ended: self.transactions.ended,
                 changed: self.transactions.changed,
                 catalog,
                 deadline,
                 is_statement: false,
+                clock: self.jobs.clock,
                 effect: None,
             };
             return Ok(Outcome::Wait(Waiting::Lock(Box::new(lock)), deadline));
         }
+        self.garbage.add(request.bytes, again);
         self.log(now, guard.and_then(|guard| guard.retry));
         outcome
     }
@@ -151,7 +155,9 @@ impl Member {
         lock: Lock,
     ) {
         self.waited_deadline = lock.deadline;
+        self.jobs.clock = lock.clock;
         self.run(now, conn, request, lock.effect);
+        self.jobs.clock = None;
         self.waited_deadline = None;
         self.note_catalog(conn, &lock.catalog);
     }
@@ -230,9 +236,19 @@ impl Member {
             catalog: BTreeSet::new(),
             deadline,
             is_statement: true,
+            clock: None,
             effect: None,
         };
         Some(Waiting::Lock(Box::new(lock)))
+    }
+}
+
+/// Returns the progress from which a command goes on if its next part is undone. `$out` begins
+/// anew, because a copy of its progress would make it copy all its documents again.
+fn again(progress: Option<&Progress>) -> Option<Box<Progress>> {
+    match progress {
+        Some(Progress::Outputs(outputs)) if outputs.is_out() => None,
+        progress => progress.cloned().map(Box::new),
     }
 }
 

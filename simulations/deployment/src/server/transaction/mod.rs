@@ -17,6 +17,7 @@ mod guard;
 mod labels;
 mod memory;
 mod parameters;
+mod paused;
 mod prepare;
 mod router;
 mod statement;
@@ -31,6 +32,7 @@ pub(super) use router::RoutedTransactions;
 use statement::conflict;
 
 use crate::{
+    deployment::ConnId,
     replica::SessionKey,
     store::{Change, Claims, Namespace, Store},
 };
@@ -79,6 +81,8 @@ struct Transaction {
     expires_at: Instant,
     /// The time at which the transaction was prepared.
     prepared: Option<Timestamp>,
+    /// The connection whose statement has paused, or waits for its query.
+    paused: Option<ConnId>,
 }
 
 #[derive(Debug)]
@@ -170,11 +174,6 @@ impl Transactions {
     /// True while a statement of a transaction runs.
     pub(super) const fn is_running(&self) -> bool {
         self.running.is_some()
-    }
-
-    /// True while the changes of a write are kept, to be compared with the open transactions.
-    pub(super) const fn compares(&self) -> bool {
-        self.guard.is_some()
     }
 
     /// Returns the number of the transaction whose statement runs.

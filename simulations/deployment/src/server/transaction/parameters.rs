@@ -18,33 +18,27 @@ impl Transactions {
         doc! { LIFETIME: self.lifetime_seconds(), LOCK_TIMEOUT: self.lock_millis() }
     }
 
-    /// Sets a parameter and returns its former value. Returns `None` if there is no such parameter.
-    /// A new lifetime concerns only transactions that start later.
+    /// Sets one of the [`parameters`](Self::parameters), and returns its former value. A new
+    /// lifetime concerns only transactions that start later.
     pub(in crate::server) fn set_parameter(
         &mut self,
         name: &str,
         command: &Document,
-    ) -> Option<Result<Bson, Fault>> {
+    ) -> Result<Bson, Fault> {
         let value = integer_field(command, name).and_then(|n| i32::try_from(n).ok());
-        let refused = || {
-            Some(Err(bad_value(format!(
-                "Invalid value for parameter {name}"
-            ))))
-        };
         match (name, value) {
             (LIFETIME, Some(seconds @ 1..)) => {
                 let was = self.lifetime_seconds();
                 self.lifetime = Duration::from_secs(seconds.unsigned_abs().into());
-                Some(Ok(was.into()))
+                Ok(was.into())
             }
             (LOCK_TIMEOUT, Some(millis)) => {
                 let was = self.lock_millis();
                 let limit = u64::try_from(millis).ok();
                 self.lock_timeout = limit.map(Duration::from_millis);
-                Some(Ok(was.into()))
+                Ok(was.into())
             }
-            (LIFETIME | LOCK_TIMEOUT, _) => refused(),
-            _ => None,
+            _ => Err(bad_value(format!("Invalid value for parameter {name}"))),
         }
     }
 

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 impl Member {
     /// Prepares an open transaction, and returns the time at which it was prepared. Returns `None`
-    /// if there is no such transaction.
+    /// if there is no such transaction. One whose statement is not complete is aborted.
     pub(super) fn prepare(&mut self, now: Instant, id: TransactionId) -> Option<Timestamp> {
         let (session, number) = id;
         if self.newest_number(&session) != (number, Phase::Open) {
@@ -28,7 +28,12 @@ impl Member {
             let is_newest = self.newest_number(&session) == (number, Phase::Prepared);
             return open.filter(|_| is_newest)?.prepared;
         }
-        let changes = self.transactions.get(&session)?.changes.clone();
+        let open = self.transactions.get(&session)?;
+        if open.paused.is_some() {
+            self.abort_open(&session);
+            return None;
+        }
+        let changes = open.changes.clone();
         let time = self.replica.next_time(self.wall_millis(now));
         self.transactions.note_prepared(&session, time);
         self.log_step(now, id, Step::Prepare(Arc::new(changes)));
@@ -102,6 +107,7 @@ impl Member {
                 has_opened_cursor: false,
                 expires_at: now,
                 prepared: Some(time),
+                paused: None,
             };
             self.transactions.start(session, number, transaction);
             self.transactions.note_prepared(&session, time);

@@ -33,6 +33,11 @@ impl Member {
         let name = request.name.as_str();
         let commits = matches!(name, "commitTransaction" | "coordinateCommitTransaction");
         let phase = self.phase_of(part, commits, is_internal)?;
+        let is_further = phase == Phase::Open && !part.starts;
+        if is_further && self.is_occupied(self.running, &part.session) {
+            let deadline = self.time_limit_of(now, request);
+            return Ok(Outcome::Wait(Waiting::Statement(part.session), deadline));
+        }
         match name {
             "commitTransaction" => return self.commit_transaction(now, request, part, phase),
             "abortTransaction" => return self.abort_transaction(request, part),
@@ -166,6 +171,7 @@ impl Member {
             has_opened_cursor: false,
             expires_at: now + self.transactions.lifetime,
             prepared: None,
+            paused: None,
         };
         self.transactions
             .start(part.session, part.number, transaction);
@@ -177,8 +183,7 @@ impl Member {
         let session = part.session;
         let names = fields::full_names(&request.command, &request.name, &request.database);
         let names: Vec<Namespace> = names.iter().filter_map(|n| Namespace::parse(n)).collect();
-        let own = read_deadline(now, &request.command);
-        let own = self.waited_deadline.take().or(own);
+        let own = self.time_limit_of(now, request);
         if let Some(waiting) = self.wait_for_catalog(&session, &names, own) {
             let timeout = self.transactions.lock_timeout.map(|timeout| now + timeout);
             let deadline = earliest(timeout, own);
@@ -195,11 +200,15 @@ impl Member {
         };
         let changes = self.replica.store_mut().take_changes();
         self.exchange_back();
-        if self.has_long_query() {
+        let kept = self.keep(&session, changes);
+        let waits_for_query = kept.is_ok() && self.has_long_query();
+        let pauses = matches!(&outcome, Ok(Outcome::Wait(Waiting::Part { .. }, _)));
+        self.note_paused(&session, waits_for_query || kept.is_ok() && pauses);
+        if waits_for_query {
             return outcome;
         }
-        let outcome = self.keep(&session, changes).and(outcome);
-        match outcome {
+        self.forget_long_query();
+        match kept.and(outcome) {
             Ok(Outcome::Reply(reply) | Outcome::Written(reply)) => {
                 if has_write_errors(&reply) {
                     self.abort_open(&session);

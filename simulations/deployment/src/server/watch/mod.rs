@@ -11,6 +11,7 @@ use super::{
     fault::{Fault, fault},
     read::{FIRST_BATCH, batch_size, collation},
     retry::session_key,
+    tail::Refill,
 };
 use crate::{
     replica::Step,
@@ -115,36 +116,35 @@ impl Member {
         Ok(self.first_batch(now, cursor, size, false)?.into())
     }
 
-    /// Searches the oplog for events of a cursor without documents. Returns true if the `getMore`
-    /// can be answered. After an error, the cursor is closed.
+    /// Searches the oplog for events of a cursor without documents. After an error, the cursor is
+    /// closed.
     pub(super) fn refill_stream(
         &mut self,
         now: Instant,
         id: i64,
         command: &Document,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Refill, Fault> {
         let size = batch_size(command)?.filter(|&size| size > 0);
         let Some(mut cursor) = self.cursors.remove(id) else {
-            return Ok(false);
+            return Ok(Refill::Nothing);
         };
-        let is_done = self.search_oplog(now, &mut cursor, size.unwrap_or(usize::MAX))?;
-        let has_more = !cursor.documents.is_empty() || !is_done;
+        let refill = self.search_oplog(now, &mut cursor, size.unwrap_or(usize::MAX))?;
         cursor.bytes = cursor.own_bytes();
         self.cursors.check_room(&cursor)?;
         self.cursors.insert(now, id, cursor);
-        Ok(has_more)
+        Ok(refill)
     }
 
-    /// Adds the next events to the documents of a cursor. Returns true if the oplog has no further
-    /// entries that a majority has.
+    /// Adds the next events to the documents of a cursor. A search that ends because of the number
+    /// of entries counts as one that has found events, so that the `getMore` is answered.
     fn search_oplog(
         &mut self,
         now: Instant,
         cursor: &mut Cursor,
         documents: usize,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Refill, Fault> {
         let Some(stream) = cursor.stream.as_deref_mut() else {
-            return Ok(true);
+            return Ok(Refill::Nothing);
         };
         let commit = self.replica.commit();
         let end = commit.min(stream.next.saturating_add(MAX_RECORDS - 1));
@@ -181,14 +181,20 @@ impl Member {
             next,
             variables,
         } = stream;
+        let (parts, variables) = (self.pausing(), variables.as_ref());
         let (found, searched) =
-            self.with_newest_store(now, variables.as_ref(), |store, environment| {
+            self.with_newest_store(now, variables, parts, |store, environment| {
                 let committed = committed.as_ref().unwrap_or(store);
                 watch.search(&records, room, committed, environment)
             })?;
         *next += searched as u64;
+        let refill = match found.is_empty() {
+            true if searched < records.len() && !watch.has_ended() => Refill::Paused,
+            true if *next > commit => Refill::Nothing,
+            _ => Refill::Found,
+        };
         cursor.documents.extend(found);
-        Ok(*next > commit)
+        Ok(refill)
     }
 
     /// True if the oplog has entries that a change stream has not searched.

@@ -342,3 +342,16 @@ fn documents_expire_by_the_date_in_an_index() {
     store.expire(date(200)).expect("a pass");
     assert_eq!(ids(&store, &Find::default()), [2, 4, 5]);
 }
+
+#[test]
+fn a_pass_deletes_the_documents_that_have_expired_first() {
+    let document = |n: i32| doc! { "_id": n, "at": DateTime::from_millis(-i64::from(n)) };
+    let mut store = filled((0..=50_000).map(document).collect());
+    let index = doc! { "key": { "at": 1 }, "expireAfterSeconds": 10 };
+    assert_eq!(created(&mut store, index), 0);
+    let now = DateTime::from_millis(20_000);
+    store.expire(now).expect("a pass");
+    assert_eq!(ids(&store, &Find::default()), [0]);
+    store.expire(now).expect("a pass");
+    assert_eq!(ids(&store, &Find::default()), [0; 0]);
+}

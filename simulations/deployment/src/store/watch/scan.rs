@@ -123,7 +123,8 @@ impl Watch {
 
     /// Searches oplog entries for events. Returns the events, and the number of entries that were
     /// searched to their ends. `committed` has the data that a majority has. An error after the
-    /// first event ends the search before this error.
+    /// first event ends the search before this error. The parts of the environment can end it after
+    /// any change.
     pub(crate) fn search(
         &mut self,
         records: &[Record<'_>],
@@ -168,6 +169,10 @@ impl Watch {
                     found.push(event);
                 }
                 self.searched += 1;
+                environment.parts.count_document();
+                if environment.parts.must_pause(&context) {
+                    return Ok((found, done));
+                }
             }
             self.searched = 0;
             self.place = self.place.max(Token::high_water(record.time));

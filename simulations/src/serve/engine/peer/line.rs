@@ -2,6 +2,7 @@
 
 use super::{MAX_UNSENT_BYTES, Peer};
 use onionskin_core::time::Instant;
+use onionskin_worlds::world::SlowMember;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -18,6 +19,11 @@ pub(in crate::serve::engine) enum Towards {
 #[derive(Debug)]
 pub(super) enum Delayed {
     Bytes(Vec<u8>),
+    /// The rest of bytes of which a slow member has sent the first `sent`.
+    Rest {
+        bytes: Vec<u8>,
+        sent: usize,
+    },
     /// The connection breaks.
     Reset,
     /// The connection is closed.
@@ -33,12 +39,16 @@ pub(super) struct Line {
     pub(super) loses_replies: Cell<bool>,
     /// Requests that arrive later, the next one first.
     pub(super) requests: RefCell<VecDeque<(Instant, Vec<u8>)>>,
-    /// Replies that are sent later, the next one first.
+    /// Replies that are sent later, the next one first. None is sent before an earlier one.
     pub(super) replies: RefCell<VecDeque<(Instant, Delayed)>>,
     /// The number of bytes in `replies`.
     pub(super) delayed_bytes: Cell<usize>,
     /// The number of bytes that the message under way from the client still lacks.
     pub(super) rest: Cell<usize>,
+    /// The slowness of the member, if it is slow.
+    pub(super) slow: RefCell<Option<SlowMember>>,
+    /// The time before which a member that reads slowly reads nothing.
+    pub(super) next_read: Cell<Instant>,
 }
 
 impl Line {
@@ -152,7 +162,8 @@ impl Peer {
 
     /// Sends bytes at a time, after all earlier ones.
     pub(in crate::serve::engine) fn post(&self, now: Instant, at: Instant, bytes: Vec<u8>) {
-        if at <= now && self.line.replies.borrow().is_empty() {
+        let is_free = self.line.replies.borrow().is_empty() && self.write_pace().is_none();
+        if at <= now && is_free {
             return self.send(bytes);
         }
         self.delay(at, Delayed::Bytes(bytes));
@@ -180,11 +191,9 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Puts an entry behind all others, at `at` or at the time of the last one.
+    /// Puts an entry behind all others.
     pub(super) fn delay_later(&self, at: Instant, delayed: Delayed) {
-        let mut replies = self.line.replies.borrow_mut();
-        let at = replies.back().map_or(at, |(last, _)| at.max(*last));
-        replies.push_back((at, delayed));
+        self.line.replies.borrow_mut().push_back((at, delayed));
     }
 
     /// Keeps bytes of the client until a time. Nothing is read from the connection before.
@@ -208,10 +217,8 @@ impl Peer {
         let now = self.clock.now();
         while let Some(delayed) = take_due(&self.line.replies, now) {
             match delayed {
-                Delayed::Bytes(bytes) => {
-                    self.set_delayed_bytes(self.line.delayed_bytes.get() - bytes.len());
-                    self.send(bytes);
-                }
+                Delayed::Bytes(bytes) => self.send_piece(now, bytes, 0),
+                Delayed::Rest { bytes, sent } => self.send_piece(now, bytes, sent),
                 Delayed::Reset => self.reset(),
                 Delayed::Close => self.closed.set(true),
             }

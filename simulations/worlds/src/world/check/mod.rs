@@ -7,6 +7,7 @@ mod expect;
 mod fairness;
 mod history;
 mod interruption;
+mod memory;
 mod monitor;
 mod names;
 mod operation;
@@ -18,6 +19,7 @@ mod topology;
 pub(super) use expect::ExpectChecker;
 pub(super) use history::documents;
 pub use history::{check_calm, check_data, check_history};
+pub(super) use memory::MemoryChecker;
 
 use balancer::BalancerChecker;
 use command::CommandChecker;

@@ -8,7 +8,7 @@ mod exchange;
 mod tasks;
 
 use super::{
-    check::{EventCheckers, ExpectChecker, check_calm, check_data, check_history},
+    check::{EventCheckers, ExpectChecker, MemoryChecker, check_calm, check_data, check_history},
     freezes::Freezes,
     network::{Incoming, LinkId, Network},
     options::{Way, WorldOptions, index, world_seed},
@@ -39,6 +39,12 @@ use tasks::{Task, Wakeup};
 /// The time limit for ending the sessions of all clients. The close of all connections has the same
 /// limit.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
+
+/// The number of steps between two looks at what the clients keep.
+const MEMORY_STEPS: u64 = 256;
+
+/// The most operations of a client in the background at once, such as those that end sessions.
+const BACKGROUND: usize = 20;
 
 /// A world around the core. See the [module](self).
 #[derive(Debug)]
@@ -74,6 +80,7 @@ struct Side {
     tasks: Vec<Task>,
     actions: VecDeque<Action>,
     checkers: EventCheckers,
+    memory: MemoryChecker,
     freezes: Freezes,
     /// The events that arrived while the client was frozen.
     inbox: VecDeque<(LinkId, Incoming)>,
@@ -105,13 +112,15 @@ impl CoreWorld {
         setup::check_workload(Way::Core, &options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(&options, &split)?;
-        let network = Network::new(deployment, &options, &split);
-        let late_from = Instant::ZERO + options.safety + options.grace;
         let plan = plan(&options, &mut split.split("plan").random());
+        let network = Network::new(deployment, &options, &plan, &split);
+        let late_from = Instant::ZERO + options.safety + options.grace;
         let mut sides = Vec::new();
         for client in 0..options.clients {
             let parsed = setup::client_options(&setup::uri(&options, client))?;
             let checkers = EventCheckers::new(&parsed);
+            let operations = options.tasks_of(client) + BACKGROUND;
+            let memory = MemoryChecker::new(&parsed, options.members, operations);
             let preference = parsed.read_preference().clone();
             let config = ClientConfig::new(parsed, split.split(&format!("client {client}")))
                 .map_err(|error| setup::impossible(&error))?;
@@ -125,6 +134,7 @@ impl CoreWorld {
                     .collect(),
                 actions: VecDeque::new(),
                 checkers,
+                memory,
                 freezes: Freezes::default(),
                 inbox: VecDeque::new(),
                 is_closed: false,
@@ -233,6 +243,7 @@ impl CoreWorld {
             simulated: self.now.since_start(),
             steps: self.steps,
             tally: Tally::of(&self.history),
+            void_events: self.network.take_void_events(),
             digest: self.trace.digest(),
             picture: self.trace.take_picture(self.now),
             trace: self.trace.into_text(),
@@ -262,6 +273,9 @@ impl CoreWorld {
             } else {
                 self.now = self.now.max(next.unwrap_or(self.now));
                 self.step();
+            }
+            if self.steps.is_multiple_of(MEMORY_STEPS) {
+                self.check_memory();
             }
             look(self, false)?;
         }
@@ -420,6 +434,16 @@ impl CoreWorld {
         check_data(self.now, &self.history, self.network.deployment())?;
         let tally = Tally::of(&self.history);
         self.expected.check(self.now, tally, &self.history)
+    }
+
+    fn check_memory(&mut self) {
+        for client in 0..self.sides.len() {
+            let Side { core, memory, .. } = &self.sides[client];
+            let checked = memory.check(core.topology(), core.counts());
+            if let Err(what) = checked.and_then(|()| memory.check_machines(&core.snapshot())) {
+                self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
+            }
+        }
     }
 
     fn fail(&mut self, kind: FailureKind, message: String) {

@@ -84,6 +84,7 @@ mod tests {
     use bson::{oid::ObjectId, rawdoc};
     use onionskin_core::unstable::wire::{FrameDecoder, MessageWriter};
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    use std::collections::VecDeque;
 
     struct BalancedNetwork {
         network: Network,
@@ -99,7 +100,7 @@ mod tests {
         let deployment = Deployment::new(options, &seed).expect("a deployment");
         let options = WorldOptions::drawn(1).calm();
         BalancedNetwork {
-            network: Network::new(deployment, &options, &seed),
+            network: Network::new(deployment, &options, &VecDeque::new(), &seed),
             now: Instant::ZERO,
             trace: Trace::new(false),
         }

@@ -3,7 +3,7 @@
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{
     mishap::{self, Mishap, Mishaps},
-    names::LookupFailure,
+    names::{failed_after, failed_answer},
     options::Rates,
     picture::MarkKind,
     plan::Disaster,
@@ -14,6 +14,7 @@ use onionskin_core::{
     error::Error,
     time::Instant,
 };
+use onionskin_deployment::names::LookupFailure;
 use std::{fmt, time::Duration};
 
 impl Network {
@@ -32,7 +33,7 @@ impl Network {
             self.note_fault(now, id, trace, format_args!("stalls for {pause:?}"));
             if let Some(link) = self.links.get_mut(&id) {
                 let direction = link.direction(towards);
-                direction.last = direction.last.max(now + pause);
+                direction.stall(now, self.next_parcel, now + pause);
             }
         }
         match fault {
@@ -126,7 +127,10 @@ impl Network {
     /// on the network.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
         trace.mark(now, MarkKind::Disaster, format_args!("{disaster}"));
-        disaster.strike(now, &mut self.deployment);
+        let void = self.void(now, disaster);
+        let struck = disaster.strike(now, &mut self.deployment);
+        let void = void.or_else(|| struck.err());
+        self.count_event(now, disaster, void, trace);
         match *disaster {
             Disaster::CutClient {
                 client,
@@ -142,6 +146,9 @@ impl Network {
                 }
             }
             Disaster::JoinClients => self.join(now, trace),
+            Disaster::DisconnectClient { client, member } => {
+                self.disconnect(now, client, member, trace);
+            }
             Disaster::ListMembers(ref places) => self.names.list(now, &self.addresses, places),
             Disaster::SilenceNames => self.names.be_silent(),
             Disaster::SlowMember(ref slow) => self.slow_down(now, slow, trace),
@@ -166,11 +173,10 @@ impl Network {
         query: &DnsQuery,
         trace: &mut Trace,
     ) -> Option<Result<DnsAnswer, Error>> {
-        let Some(failure) = self.names.draw_failure() else {
-            return self.names.answer(query);
-        };
-        note_lookup(now, &query.name, failure, trace);
-        failure.answer()
+        match self.fail_lookup(now, &query.name, trace) {
+            Some(failure) => failed_answer(failure),
+            None => self.names.answer(query),
+        }
     }
 
     /// Returns the time after which the lookup of a host's address fails; `None` if it succeeds.
@@ -180,9 +186,23 @@ impl Network {
         host: &str,
         trace: &mut Trace,
     ) -> Option<Duration> {
+        self.fail_lookup(now, host, trace).map(failed_after)
+    }
+
+    /// Draws whether a lookup fails.
+    pub(in crate::world) fn fail_lookup(
+        &mut self,
+        now: Instant,
+        name: &str,
+        trace: &mut Trace,
+    ) -> Option<LookupFailure> {
         let failure = self.names.draw_failure()?;
-        note_lookup(now, host, failure, trace);
-        Some(failure.of_address())
+        trace.mark(
+            now,
+            MarkKind::Fault,
+            format_args!("the lookup of {name} ends {failure}"),
+        );
+        Some(failure)
     }
 
     /// Cuts a direction. Parcels in transit in that direction are lost.
@@ -205,6 +225,17 @@ impl Network {
         });
     }
 
+    /// Breaks the connections of a client to a member.
+    fn disconnect(&mut self, now: Instant, client: usize, member: usize, trace: &mut Trace) {
+        let links = self.links.iter().filter(|(_, link)| link.has_server);
+        let links = links.filter(|(_, link)| (link.client, link.member) == (client, member));
+        let ids: Vec<LinkId> = links.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.drop_pieces(now, id);
+            self.break_off(now, id, trace);
+        }
+    }
+
     /// Removes all cuts, and breaks the connections that lost parcels.
     fn join(&mut self, now: Instant, trace: &mut Trace) {
         self.cuts.clear();
@@ -224,14 +255,6 @@ impl Network {
     }
 }
 
-fn note_lookup(now: Instant, name: &str, failure: LookupFailure, trace: &mut Trace) {
-    trace.mark(
-        now,
-        MarkKind::Fault,
-        format_args!("the lookup of {name} ends {failure}"),
-    );
-}
-
 fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
     let bytes = bytes.to_vec();
     match towards {
@@ -242,7 +265,9 @@ fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
 
 #[cfg(test)]
 mod tests {
-    use crate::world::{Rates, Scenario, Span, Way, WorldShape, run_seed};
+    use crate::world::{
+        Disaster, Rates, Scenario, Scheduled, Span, Way, WorldProxy, WorldShape, run_seed,
+    };
     use std::time::Duration;
 
     #[test]
@@ -271,6 +296,44 @@ mod tests {
                 assert!(repeated > 20, "{way} {seed}: {repeated}");
                 assert!(report.tally.succeeded > 50, "{report}");
             }
+        }
+    }
+
+    #[test]
+    fn the_connections_of_one_client_to_one_member_break_at_a_scheduled_time() {
+        let at = Duration::from_secs(5);
+        let event = Disaster::DisconnectClient {
+            client: 0,
+            member: 1,
+        };
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(4),
+            safety: Some(Span(Duration::from_secs(15))),
+            client_options: Some("minPoolSize=2".to_owned()),
+            proxy: Some(WorldProxy::None),
+            rates: Some(Rates::default()),
+            schedule: Some(vec![Scheduled {
+                at: Span(at),
+                event,
+            }]),
+            ..Scenario::default()
+        };
+        for way in [Way::Core, Way::Runtime] {
+            let mut options = scenario.options(1);
+            options.keep_trace = true;
+            let report = run_seed(1, way, options);
+            assert!(report.failure.is_none(), "{report}");
+            let lines = report.trace.lines();
+            let breaks: Vec<&str> = lines.filter(|line| line.ends_with(" breaks")).collect();
+            // Two connections are those of the pool, and one is that of the monitor.
+            assert!(breaks.len() >= 3, "{way}: {breaks:?}");
+            let time = format!("{:>12} ", at.as_micros());
+            let is_wanted =
+                |line: &&str| line.starts_with(&time) && line.contains(" of client 0 to member 1 ");
+            assert!(breaks.iter().all(is_wanted), "{way}: {breaks:?}");
         }
     }
 }

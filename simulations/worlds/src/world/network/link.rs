@@ -13,6 +13,30 @@ pub(super) struct Direction {
     pub(super) last: Instant,
     /// True if all further parcels in this direction are lost.
     pub(super) is_dead: bool,
+    /// The end of the latest stall. It delays all parcels after that with the number
+    /// `stalled_after`.
+    stalled_until: Instant,
+    stalled_after: u64,
+}
+
+impl Direction {
+    /// Delays all parcels after the one with the number `last` until the end of a stall.
+    pub(super) fn stall(&mut self, now: Instant, last: u64, end: Instant) {
+        // If an earlier stall lasts, the parcels after its beginning stay delayed.
+        if self.stalled_until <= now {
+            self.stalled_after = last;
+        }
+        self.stalled_until = self.stalled_until.max(end);
+        self.last = self.last.max(end);
+    }
+
+    /// Returns the earliest time, from now on, at which a stall lets a parcel arrive.
+    pub(super) fn earliest(&self, now: Instant, parcel: u64) -> Instant {
+        match parcel > self.stalled_after {
+            true => now.max(self.stalled_until),
+            false => now,
+        }
+    }
 }
 
 /// A client's connection to a member, to the load balancer, or to a listener: a server that is not

@@ -10,16 +10,17 @@ mod link;
 mod listeners;
 mod proxy;
 mod slow;
+mod void;
 
 pub use listeners::{ListenerEvent, ListenerId};
 pub use proxy::Proxy;
 
 use super::{
-    drawn::drawn,
     mishap,
     names::Names,
     options::{Rates, WorldOptions},
     picture::MarkKind,
+    plan::Disaster,
     setup,
     slow_member::SlowMember,
     trace::{Summary, Trace},
@@ -35,6 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
+use void::Happened;
 
 /// The id of a client's connection to a member, the load balancer, the proxy or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,26 +105,28 @@ pub struct Network {
     listeners: BTreeMap<Address, ListenerId>,
     listener_events: VecDeque<(LinkId, ListenerEvent)>,
     next_listener: u64,
+    happened: Happened,
 }
 
 impl Network {
-    /// Creates a network around a deployment.
+    /// Creates a network around a deployment. The disasters of the plan at [`Instant::ZERO`] that
+    /// concern the name server act at once, because clients ask before the first disaster.
     #[must_use]
-    pub fn new(deployment: Deployment, options: &WorldOptions, seed: &Seed) -> Self {
+    pub fn new(
+        deployment: Deployment,
+        options: &WorldOptions,
+        plan: &VecDeque<(Instant, Disaster)>,
+        seed: &Seed,
+    ) -> Self {
         let addresses = deployment.options().addresses.clone();
         let balancer = match &deployment.options().shape {
             Shape::LoadBalanced { balancer } => Some(balancer.clone()),
             _ => None,
         };
-        let draw = || drawn(options, &mut seed.split("plan").random());
-        let drawn = options.swarm.then(draw);
+        let names = seed.split("name failures").random();
         Self {
             listening: vec![true; addresses.len()],
-            names: Names::new(
-                &addresses,
-                options.schedule.as_ref().or(drawn.as_ref()),
-                seed.split("name failures").random(),
-            ),
+            names: Names::new(&addresses, plan, names),
             addresses,
             balancer,
             proxy: setup::proxy(options),
@@ -141,6 +145,7 @@ impl Network {
             listeners: BTreeMap::new(),
             listener_events: VecDeque::new(),
             next_listener: 0,
+            happened: Happened::default(),
         }
     }
 
@@ -180,7 +185,9 @@ impl Network {
         if setup::learns_members(options, client) && frozen.is_zero() {
             let listed = self.deployment.listed_members().into_iter();
             let known = listed.map(|member| self.addresses[member].clone());
-            return Some(known.collect());
+            let known: BTreeSet<Address> = known.collect();
+            // Without a primary there is no list, and the late operations fail.
+            return (!known.is_empty()).then_some(known);
         }
         let patience = setup::news(options, client)?;
         self.names.known(late_from, patience + frozen)

@@ -121,6 +121,7 @@ mod tests {
         setup,
     };
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    use std::collections::VecDeque;
 
     struct ProxiedNetwork {
         network: Network,
@@ -134,7 +135,7 @@ mod tests {
         let mut options = WorldOptions::drawn(1).calm();
         options.proxy = proxy;
         ProxiedNetwork {
-            network: Network::new(deployment, &options, &seed),
+            network: Network::new(deployment, &options, &VecDeque::new(), &seed),
             now: Instant::ZERO,
             trace: Trace::new(false),
         }

@@ -24,7 +24,7 @@ impl Network {
     }
 
     /// Makes no member slow from now on: members read what has arrived, and the rest of their
-    /// replies arrives.
+    /// replies arrives. Other faults of their connections stay.
     pub(super) fn end_slowness(&mut self, now: Instant, trace: &mut Trace) {
         self.end_slowness_of(now, 0..self.addresses.len(), trace);
     }
@@ -139,6 +139,7 @@ impl Network {
             }
             true
         });
+        let last = link.down.earliest(last, u64::MAX);
         link.down.last = link.down.last.min(last);
     }
 
@@ -201,7 +202,8 @@ impl Network {
             .insert((at, self.next_parcel), (id, Parcel::Read));
     }
 
-    /// Lets the rest of the replies of members that were slow arrive now.
+    /// Lets the rest of the replies of members that were slow arrive now. Replies that a stall of
+    /// their connection delays arrive at its end.
     fn hasten(&mut self, now: Instant, members: &Range<usize>) {
         for ((at, number), (id, parcel)) in std::mem::take(&mut self.under_way) {
             let link = self.links.get_mut(&id);
@@ -209,8 +211,9 @@ impl Network {
             let at = match (link, &parcel) {
                 (Some(_), Parcel::Read) => at.min(now),
                 (Some(link), Parcel::Answer(_)) if link.is_dripping => {
-                    link.down.last = link.down.last.min(now);
-                    at.min(now)
+                    let last = link.down.earliest(now, u64::MAX);
+                    link.down.last = link.down.last.min(last);
+                    at.min(link.down.earliest(now, number))
                 }
                 _ => at,
             };
@@ -220,5 +223,55 @@ impl Network {
         for link in links.filter(|link| members.contains(&link.member)) {
             link.is_dripping = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Rates, Span, WorldOptions, options::world_seed, setup};
+    use onionskin_core::address::Address;
+    use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    use std::collections::VecDeque;
+
+    #[test]
+    fn the_end_of_slowness_does_not_end_a_stall() {
+        let seed = world_seed(1);
+        let member = Address::tcp(&setup::host(0), setup::PORT);
+        let standalone = DeploymentOptions::standalone(member.clone());
+        let deployment = Deployment::new(standalone, &seed).expect("a deployment");
+        let options = WorldOptions::drawn(1).calm();
+        let mut network = Network::new(deployment, &options, &VecDeque::new(), &seed);
+        let now = Instant::ZERO;
+        let trace = &mut Trace::new(false);
+        let link = network.dial(now, 0, &member, trace);
+        let slow = SlowMember {
+            reads: false,
+            bytes: 1,
+            pause: Some(Span(Duration::from_secs(1))),
+            ..SlowMember::default()
+        };
+        network.slow_down(now, &slow, trace);
+        network.transfer(now, link, Towards::Client, b"before", trace);
+        network.set_rates(Rates {
+            stall: 1000,
+            ..Rates::default()
+        });
+        network.transfer(now, link, Towards::Client, b"later", trace);
+        network.set_rates(Rates::default());
+        let end = network.links[&link].down.earliest(now, u64::MAX);
+        assert!(end > now, "{end}");
+        network.end_slowness(now, trace);
+        network.transfer(now, link, Towards::Client, b"last", trace);
+        let replies = network
+            .under_way
+            .iter()
+            .filter(|(_, (_, parcel))| matches!(parcel, Parcel::Answer(_)));
+        let times: Vec<Instant> = replies.map(|((at, _), _)| *at).collect();
+        // Six pieces from before the stall, five after it, and a whole reply.
+        let mut expected = vec![now; 6];
+        expected.extend([end; 5]);
+        assert_eq!(times[..11], expected);
+        assert!(times.len() == 12 && times[11] >= end, "{times:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! A run with the async client: its callers, and the checks at its end.
 
 use super::{
-    Executor, SimRuntime, applications::Application, closing, executor::lock, polling::polled,
-    resolver::SimResolver,
+    Executor, SimRuntime, applications::Application, closing, group::Group, memory::MemoryWatch,
+    polling::polled, resolver::SimResolver,
 };
 use crate::world::{
     check::{EventCheckers, ExpectChecker, check_calm, check_data, check_history},
@@ -23,10 +23,9 @@ use onionskin_core::{
     client::Counts, error::ErrorKind, random::Seed, time::Instant, unstable::hello::Environment,
 };
 use std::{
-    future::{Future, IntoFuture, poll_fn},
+    future::{Future, IntoFuture},
     ops::ControlFlow,
-    sync::{Arc, Mutex},
-    task::{Poll, Waker},
+    sync::Arc,
     time::Duration,
 };
 
@@ -101,8 +100,8 @@ impl World {
         setup::check_workload(Way::Runtime, options)?;
         let split = world_seed(seed);
         let deployment = setup::deployment(options, &split)?;
-        let network = Network::new(deployment, options, &split);
         let plan = plan(options, &mut split.split("plan").random());
+        let network = Network::new(deployment, options, &plan, &split);
         let closings = plan.iter().filter_map(|(at, disaster)| match disaster {
             Disaster::CloseClient(client) => Some((*at, *client)),
             _ => None,
@@ -155,7 +154,12 @@ impl World {
         let late_from = Instant::ZERO + options.safety + options.grace;
         let limit = late_from + Duration::from_secs(600);
         let main = self.main(late_from);
-        self.executor.run_watched(limit, main, look)?
+        let mut memory = MemoryWatch::new(options, &self.clients);
+        let mut look = || {
+            memory.look(&self.executor, &self.clients);
+            look()
+        };
+        self.executor.run_watched(limit, main, &mut look)?
     }
 
     /// Describes the servers, and what each client knows and holds.
@@ -169,11 +173,8 @@ impl World {
 
     fn into_report(self, seed: u64, options: WorldOptions, result: Result<(), Failure>) -> Report {
         let failure = result.and_then(|()| self.check_end()).err();
-        let Self {
-            executor, clients, ..
-        } = self;
-        drop(clients);
-        let mut state = executor.shared.lock();
+        drop(self.clients);
+        let mut state = self.executor.shared.lock();
         let mut trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
         let report = Report {
             seed,
@@ -181,6 +182,7 @@ impl World {
             simulated: state.now.since_start(),
             steps: state.steps,
             tally: Tally::of(&state.history) + state.applications.tally,
+            void_events: state.network.take_void_events(),
             digest: trace.digest(),
             picture: trace.take_picture(state.now),
             trace: trace.into_text(),
@@ -269,7 +271,7 @@ impl World {
         let now = state.now;
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
         let late_from = Instant::ZERO + self.options.safety + self.options.grace;
-        let frozen = state.freezes.between(Instant::ZERO, late_from);
+        let frozen = state.paused(Instant::ZERO, late_from);
         for (number, client) in self.clients.iter().enumerate() {
             let counts = client.counts();
             if counts != Counts::default() {
@@ -297,7 +299,7 @@ impl World {
             ));
         }
         let aftermath = |client| self.options.aftermath(client);
-        let slack = |entry: &Entry, at| state.freezes.between(entry.began, at) + SLACK;
+        let slack = |entry: &Entry, at| state.paused(entry.began, at) + SLACK;
         let browses_primary = |client| setup::reads_primary(&self.options, client);
         check_history(&state.history, slack, aftermath, browses_primary)?;
         if self.options.is_calm() {
@@ -323,39 +325,6 @@ async fn browse(
         .batch_size(BROWSED_AT_ONCE)
         .timeout(step.timeout / BROWSED_PARTS);
     cursor.await?.into_vec().await
-}
-
-/// A group of tasks whose end can be awaited.
-#[derive(Clone, Default)]
-struct Group(Arc<Mutex<(usize, Option<Waker>)>>);
-
-impl Group {
-    fn spawn(&self, runtime: &SimRuntime, task: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.0).0 += 1;
-        let group = self.clone();
-        runtime.spawn(async move {
-            task.await;
-            let mut group = lock(&group.0);
-            group.0 -= 1;
-            if group.0 == 0
-                && let Some(waker) = group.1.take()
-            {
-                waker.wake();
-            }
-        });
-    }
-
-    async fn wait(&self) {
-        poll_fn(|context| {
-            let mut group = lock(&self.0);
-            if group.0 == 0 {
-                return Poll::Ready(());
-            }
-            group.1 = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
 }
 
 /// A caller, which runs one operation after the other.

@@ -35,7 +35,7 @@ pub(super) async fn shut_down(
         let begin = runtime.shared.lock().now;
         client.clone().shutdown().await;
         let state = runtime.shared.lock();
-        let (end, frozen) = (state.now, state.freezes.between(begin, state.now));
+        let (end, frozen) = (state.now, state.paused(begin, state.now));
         if end > begin + longest + frozen {
             let message = format!("the shutdown of client {number} took too long");
             return Err(Failure::new(FailureKind::Liveness, end, message));

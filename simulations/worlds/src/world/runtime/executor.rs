@@ -1,8 +1,16 @@
 //! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
 use super::{
-    SimRuntime, applications::Records, cutter::Cutter, datagram::Datagrams, listener::Listeners,
-    machine::Machine, operator::Routes, stream::Pipe,
+    SimRuntime,
+    applications::Records,
+    cutter::Cutter,
+    datagram::Datagrams,
+    listener::Listeners,
+    machine::Machine,
+    operator::Routes,
+    starvation::Starvation,
+    stream::Pipe,
+    waker::{Ready, task_waker},
 };
 use crate::world::{
     check::EventCheckers,
@@ -24,13 +32,13 @@ use onionskin_core::{
 };
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     future::Future,
     ops::ControlFlow,
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -44,7 +52,7 @@ pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Shared {
     state: Mutex<State>,
     tasks: Mutex<BTreeMap<u64, BoxedTask>>,
-    ready: Arc<Mutex<BTreeSet<u64>>>,
+    ready: Ready,
 }
 
 impl fmt::Debug for Shared {
@@ -78,6 +86,7 @@ pub(super) struct State {
     pub(super) failure: Option<Failure>,
     /// The times in which the clients are frozen.
     pub(super) freezes: Freezes,
+    pub(super) starvation: Starvation,
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
     /// True from the start of a freeze until the timers that are due were woken after its end.
@@ -203,6 +212,7 @@ impl State {
                 self.freezes.add(self.now, pause);
                 self.was_frozen = true;
             }
+            Disaster::JumpClock(jump) => self.machine.clocks.jump(jump),
             Disaster::Heal => self.rates = Rates::default(),
             _ => {}
         }
@@ -220,26 +230,30 @@ impl Shared {
         lock(&self.ready).insert(number);
     }
 
-    /// Takes a random task out of those that are ready. Returns `None` if no task is ready or the
-    /// clients are frozen.
+    /// Takes a random task out of those that are ready. Returns `None` if no task can be polled or
+    /// the clients are frozen.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
         if state.is_frozen() {
             return None;
         }
-        let number = {
-            let mut ready = lock(&self.ready);
-            if ready.is_empty() {
-                return None;
+        loop {
+            let number = {
+                let mut ready = lock(&self.ready);
+                if ready.is_empty() {
+                    return None;
+                }
+                let place = index(&mut state.random, ready.len());
+                let number = ready.iter().nth(place).copied()?;
+                ready.remove(&number);
+                number
+            };
+            if !state.starves(number, || self.waker(number)) {
+                let now = state.now;
+                state.trace.note(now, format_args!("task {number} runs"));
+                return Some(number);
             }
-            let place = index(&mut state.random, ready.len());
-            let number = ready.iter().nth(place).copied()?;
-            ready.remove(&number);
-            number
-        };
-        let now = state.now;
-        state.trace.note(now, format_args!("task {number} runs"));
-        Some(number)
+        }
     }
 
     fn poll_task(&self, number: u64) {
@@ -254,21 +268,7 @@ impl Shared {
     }
 
     fn waker(&self, number: u64) -> Waker {
-        Waker::from(Arc::new(TaskWaker {
-            number,
-            ready: self.ready.clone(),
-        }))
-    }
-}
-
-struct TaskWaker {
-    number: u64,
-    ready: Arc<Mutex<BTreeSet<u64>>>,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        lock(&self.ready).insert(self.number);
+        task_waker(number, &self.ready)
     }
 }
 
@@ -287,7 +287,7 @@ impl Executor {
         network: Network,
         plan: VecDeque<(Instant, Disaster)>,
         options: &WorldOptions,
-        random: Random,
+        mut random: Random,
     ) -> Self {
         let state = State {
             now: Instant::ZERO,
@@ -301,6 +301,7 @@ impl Executor {
             routes: Routes::default(),
             cutter: Cutter::default(),
             rates: options.rates,
+            starvation: Starvation::new(options.rates, &mut random),
             random,
             max_blocked: Duration::from_millis(20),
             trace: Trace::new(options.keep_trace),
@@ -352,9 +353,10 @@ impl Executor {
         let seed = world_seed(seed);
         let deployment = Deployment::new(deployment, &seed.split("deployment"))
             .map_err(|error| setup::impossible(&error))?;
-        let network = Network::new(deployment, &options, &seed);
+        let plan = VecDeque::new();
+        let network = Network::new(deployment, &options, &plan, &seed);
         let random = seed.split("world").random();
-        Ok(Self::new(network, VecDeque::new(), &options, random))
+        Ok(Self::new(network, plan, &options, random))
     }
 
     /// Makes the pause of a writer after a partial write, which is drawn, shorter than this. The

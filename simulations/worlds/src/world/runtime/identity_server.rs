@@ -1,6 +1,6 @@
 //! An identity server in the virtual network.
 
-use super::{SimListener, SimRuntime, SimSocket, executor::lock};
+use super::{STARTED_AT, SimListener, SimRuntime, SimSocket, executor::lock};
 use onionskin::Runtime as _;
 use onionskin_core::{random::Seed, time::WallTime};
 use onionskin_deployment::identity::{IdentityOptions, IdentityServer};
@@ -70,7 +70,8 @@ async fn serve(runtime: SimRuntime, mut socket: SimSocket, server: Arc<Mutex<Ide
         if bytes.is_empty() {
             return;
         }
-        let now = WallTime::from_unix(runtime.wall_time());
+        // The clock of the server does not jump with that of the client.
+        let now = WallTime::from_unix(STARTED_AT + runtime.now());
         let answer = lock(&server).handle_received(now, &mut connection, &bytes);
         if let Some(answer) = answer {
             break answer;

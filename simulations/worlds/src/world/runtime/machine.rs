@@ -1,14 +1,16 @@
 //! The environment variables and the files of the simulated machine, from which clients take
-//! credentials.
+//! credentials, and the wall clocks of the clients.
 
 use super::SimRuntime;
+use crate::world::clock_jump::ClientClocks;
 use std::{collections::BTreeMap, io, path::Path};
 
-/// The variables and files, which are none at first.
+/// The variables and files, which are none at first, and the wall clocks.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     variables: BTreeMap<String, String>,
     files: BTreeMap<String, String>,
+    pub(super) clocks: ClientClocks,
 }
 
 impl SimRuntime {

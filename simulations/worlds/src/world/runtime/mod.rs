@@ -11,16 +11,20 @@ mod closing;
 mod cutter;
 mod datagram;
 mod executor;
+mod group;
 mod identity_server;
 mod listener;
 mod machine;
+mod memory;
 mod name_server;
 mod operator;
 mod pictures;
 mod polling;
 mod resolver;
 mod socks5_proxy;
+mod starvation;
 mod stream;
+mod waker;
 
 pub use applications::{Achieved, CALLS, ListHistory};
 pub(super) use callers::run_watched;
@@ -238,7 +242,9 @@ impl Runtime for SimRuntime {
     }
 
     fn wall_time(&self) -> Duration {
-        STARTED_AT + self.now()
+        let state = self.shared.lock();
+        let right = STARTED_AT + state.now.since_start();
+        state.machine.clocks.shown(self.client, right)
     }
 
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {

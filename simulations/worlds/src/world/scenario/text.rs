@@ -59,6 +59,7 @@ about = "All keys."
 sources = ["one", "two"]
 shape = "sharded"
 shards = 2
+shard-members = 1
 members = 3
 version = "6.0"
 clients = 2
@@ -105,6 +106,7 @@ writes-within = "3s"
             .sources(["one", "two"])
             .shape(WorldShape::Sharded)
             .shards(2)
+            .shard_members(1)
             .members(3)
             .version("6.0")
             .clients(2)
@@ -132,12 +134,13 @@ writes-within = "3s"
     }
 
     /// Returns all fields of a scenario, and whether each is set. A new field needs a line here.
-    fn fields(scenario: &Scenario) -> [(&'static str, bool); 25] {
+    fn fields(scenario: &Scenario) -> [(&'static str, bool); 26] {
         let Scenario {
             about,
             sources,
             shape,
             shards,
+            shard_members,
             members,
             version,
             clients,
@@ -165,6 +168,7 @@ writes-within = "3s"
             ("sources", !sources.is_empty()),
             ("shape", shape.is_some()),
             ("shards", shards.is_some()),
+            ("shard-members", shard_members.is_some()),
             ("members", members.is_some()),
             ("version", version.is_some()),
             ("clients", clients.is_some()),

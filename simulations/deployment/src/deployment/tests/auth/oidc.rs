@@ -146,6 +146,21 @@ fn an_expired_token_demands_reauthentication_which_replaces_the_user() {
 }
 
 #[test]
+fn a_token_expires_early_after_a_jump_of_the_clock() {
+    let issuer = issuer(IssuerOptions::default());
+    let mut world = World::new(oidc_options(&[&issuer]), 1);
+    let conn = world.connect(0);
+    let jwt = doc! { "jwt": token(&world, &issuer, "eve") };
+    send(&mut world, conn, &jwt);
+    assert_eq!(find(&mut world, conn), None);
+    let millis = i64::try_from(HOUR.as_millis()).expect("a small number");
+    world.deployment.jump_clock(world.now, 0, millis);
+    assert_eq!(find(&mut world, conn), Some(391));
+    world.deployment.jump_clock(world.now, 0, -millis);
+    assert_eq!(find(&mut world, conn), None);
+}
+
+#[test]
 fn the_operator_can_demand_reauthentication() {
     let issuer = issuer(IssuerOptions::default());
     let mut world = World::new(oidc_options(&[&issuer]), 1);

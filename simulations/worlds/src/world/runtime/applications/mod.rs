@@ -230,7 +230,7 @@ impl Application {
         let result = polled(&self.runtime, polling, self.heals, part).await;
         let mut state = self.runtime.shared.lock();
         let now = state.now;
-        let frozen = state.freezes.between(began, now);
+        let frozen = state.paused(began, now);
         let absence = polling
             .absence
             .map_or(Duration::ZERO, |absence| absence.time);

@@ -1,0 +1,46 @@
+//! Statements that have paused, or that wait for their queries. The session of such a statement
+//! takes no other one meanwhile, and a transaction whose statement does not go on is aborted.
+
+use crate::{
+    deployment::ConnId,
+    replica::{ReplicaEvent, SessionKey},
+    server::{Member, connection::Request},
+};
+
+impl Member {
+    /// True if a statement of the open transaction of a session has paused on another connection.
+    pub(in crate::server) fn is_occupied(
+        &self,
+        conn: Option<ConnId>,
+        session: &SessionKey,
+    ) -> bool {
+        let open = self.transactions.get(session);
+        let paused = open.and_then(|open| open.paused);
+        paused.is_some() && paused != conn
+    }
+
+    /// Notes whether the statement that has run goes on later. At its end, the commands that wait
+    /// for it can be executed.
+    pub(super) fn note_paused(&mut self, session: &SessionKey, goes_on: bool) {
+        let by = self.running.filter(|_| goes_on);
+        let Some(open) = self.transactions.get_mut(session) else {
+            return;
+        };
+        let before = std::mem::replace(&mut open.paused, by);
+        if before.is_some() && by.is_none() {
+            self.replica.events.push_back(ReplicaEvent::Progress);
+        }
+    }
+
+    /// Aborts the transaction of a request that has paused and does not go on. Does nothing for
+    /// other requests.
+    pub(in crate::server) fn abort_paused(&mut self, conn: ConnId, request: &Request) {
+        let Ok(Some(part)) = self.part(request) else {
+            return;
+        };
+        let open = self.transactions.get(&part.session);
+        if open.is_some_and(|open| open.paused == Some(conn)) {
+            self.abort_part(part);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Checks that what a client keeps has bounds, which follow from its options, its callers and the
+//! servers, and do not grow with the length of a run.
+
+use super::ensure;
+use onionskin_core::{
+    client::{Counts, Snapshot},
+    description::TopologyDescription,
+    options::ClientOptions,
+};
+
+/// The most connections to a server beside those of its pool: those of monitors.
+const MONITORING: usize = 3;
+
+/// The most received bytes that a connection keeps while it is established or checks a server. Only
+/// hellos and replies of authentication arrive on it.
+const RECEIVED_BYTES: usize = 64 * 1024;
+
+/// The most timers for each connection and each operation, and the most others.
+const TIMERS: (usize, usize) = (4, 16);
+
+/// The bounds of what one client keeps.
+#[derive(Debug)]
+pub(in crate::world) struct MemoryChecker {
+    servers: usize,
+    operations: usize,
+    sockets: usize,
+}
+
+impl MemoryChecker {
+    /// Creates the checker of a client. `servers` and `operations` are the most servers that there
+    /// can be, and the most operations that run at once, with those in the background.
+    pub(in crate::world) fn new(
+        options: &ClientOptions,
+        servers: usize,
+        operations: usize,
+    ) -> Self {
+        let pool = match options.max_pool_size() {
+            0 => usize::MAX,
+            most => usize::try_from(most).unwrap_or(usize::MAX),
+        };
+        let of_servers = servers.saturating_mul(pool.saturating_add(MONITORING));
+        Self {
+            servers,
+            operations,
+            // An operation can also hold a connection of a pool that is closed.
+            sockets: of_servers.saturating_add(operations),
+        }
+    }
+
+    /// Checks the server descriptions, the operations and the connections.
+    pub(in crate::world) fn check(
+        &self,
+        topology: &TopologyDescription,
+        counts: Counts,
+    ) -> Result<(), String> {
+        within("server descriptions", topology.servers.len(), self.servers)?;
+        within("waiting operations", counts.waiting, self.operations)?;
+        within("connections", counts.sockets, self.sockets)
+    }
+
+    /// Checks the pools, pins, sessions, questions, timers and buffers.
+    pub(in crate::world) fn check_machines(&self, kept: &Snapshot) -> Result<(), String> {
+        let (connections, operations) = (kept.connections.len(), self.operations);
+        let both = connections.saturating_add(operations);
+        let queued = kept.pools.iter().map(|pool| pool.counts.waiting as usize);
+        let sessions = kept.sessions_in_use + kept.idle_sessions;
+        let most_timers = TIMERS.0.saturating_mul(both).saturating_add(TIMERS.1);
+        // A closed pool remains until its last connection is checked in.
+        within("pools", kept.pools.len(), self.servers + connections)?;
+        within("requests in queues", queued.sum(), operations)?;
+        within("pins", kept.pins.len(), connections)?;
+        within("questions", kept.questions.len(), both)?;
+        within("connections with questions", kept.waiting_for_answers, both)?;
+        within("timers", kept.timers.len(), most_timers)?;
+        // A late reply can keep the session of an operation that has ended.
+        let most = operations.saturating_add(self.sockets);
+        within("sessions", sessions, most)?;
+        let most = connections.saturating_mul(RECEIVED_BYTES);
+        within("received bytes", kept.received_bytes, most)
+    }
+}
+
+fn within(what: &str, count: usize, most: usize) -> Result<(), String> {
+    ensure(count <= most, || {
+        format!("it keeps {count} {what}, and {most} are enough")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::{
+        client::{Client, ClientConfig},
+        random::Seed,
+        time::Instant,
+        uri,
+    };
+
+    fn of(pool: u32) -> (MemoryChecker, Client) {
+        let uri = format!("mongodb://localhost/?maxPoolSize={pool}");
+        let options = uri::parse(&uri).expect("a connection string").options;
+        let checker = MemoryChecker::new(&options, 3, 8);
+        let config = ClientConfig::new(options, Seed::new([1; 32])).expect("valid options");
+        let mut client = Client::new(config);
+        client.open(Instant::ZERO);
+        (checker, client)
+    }
+
+    #[test]
+    fn the_bounds_follow_from_the_options() {
+        let (checker, client) = of(2);
+        let waiting = |waiting| Counts {
+            waiting,
+            ..Counts::default()
+        };
+        let sockets = |sockets| Counts {
+            sockets,
+            ..Counts::default()
+        };
+        let check = |counts| checker.check(client.topology(), counts);
+        assert_eq!(check(waiting(8)), Ok(()));
+        check(waiting(9)).expect_err("too many operations");
+        let most = 3 * (2 + MONITORING) + 8;
+        assert_eq!(check(sockets(most)), Ok(()));
+        let error = check(sockets(most + 1)).expect_err("too many connections");
+        assert!(
+            error.contains(&format!("{} connections", most + 1)),
+            "{error}"
+        );
+        assert_eq!(of(0).0.check(client.topology(), sockets(1_000_000)), Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_follow_from_connections_and_operations_is_found() {
+        let (checker, client) = of(2);
+        assert_eq!(checker.check_machines(&client.snapshot()), Ok(()));
+        let changes: [(&str, fn(&mut Snapshot)); 3] = [
+            ("sessions", |kept| kept.idle_sessions = 1000),
+            ("received bytes", |kept| {
+                kept.received_bytes = RECEIVED_BYTES * 9
+            }),
+            ("connections with questions", |kept| {
+                kept.waiting_for_answers = 1000
+            }),
+        ];
+        for (what, change) in changes {
+            let mut kept = client.snapshot();
+            change(&mut kept);
+            let error = checker.check_machines(&kept).expect_err(what);
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}
