@@ -121,6 +121,21 @@ fn a_write_that_was_received_is_executed_although_its_client_has_gone() {
 }
 
 #[test]
+fn a_write_that_a_router_has_received_reaches_its_shard_although_its_client_has_gone() {
+    let options = DeploymentOptions::sharded(vec![Address::tcp("r0", 27017)]);
+    let mut world = World::new(options, 1);
+    world.deployment.run_jobs();
+    let (conn, other) = (world.connect(0), world.connect(0));
+    world.send_bytes(conn, &sequence(1, Flags::default()));
+    world.deployment.handle_disconnected(world.now, conn);
+    for _ in 0..1000 {
+        go_on(&mut world);
+    }
+    assert_eq!(count(&mut world, other), Some(DOCUMENTS));
+    assert_eq!(world.deployment.connections(), 1);
+}
+
+#[test]
 fn the_end_of_a_job_closes_its_connection_after_a_panic_or_a_malformed_message() {
     let (mut world, panics, other) = with_jobs();
     world.send_bytes(panics, &sequence(1, Flags::default()));
