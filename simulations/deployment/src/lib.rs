@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod deployment;
+mod garbage;
 pub mod identity;
 pub mod legacy;
 #[cfg(feature = "dns")]

@@ -83,7 +83,9 @@ struct Shared {
     deadline: Cell<Option<Instant>>,
     /// The number of long queries that have a thread.
     workers: Cell<usize>,
-    /// The turns of these queries.
+    /// The number of other jobs that run.
+    short_workers: Cell<usize>,
+    /// The turns of the long queries.
     turns: Arc<Turns>,
     /// True while a task executes the parts of commands.
     runs_parts: Cell<bool>,
@@ -152,6 +154,7 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
             workers: Cell::new(0),
+            short_workers: Cell::new(0),
             turns: Arc::new(Turns::new(MAX_RUNNING)),
             runs_parts: Cell::new(false),
             faults,
@@ -307,6 +310,10 @@ impl Shared {
     /// Carries out the deployment's outputs, and sets the timer to its next deadline.
     fn pump(self: &Rc<Self>) {
         loop {
+            // A request whose data is gone is answered here, so the replies come after it.
+            if self.start_work() {
+                continue;
+            }
             let transmit = self.deployment.borrow_mut().poll_transmit();
             if let Some((conn, bytes)) = transmit {
                 self.reply(conn, bytes);
@@ -318,9 +325,6 @@ impl Shared {
                 if let Some(peer) = self.peers.borrow().get(&conn) {
                     peer.give_turn();
                 }
-                continue;
-            }
-            if self.start_work() {
                 continue;
             }
             let action = self.deployment.borrow_mut().poll_action();

@@ -99,7 +99,9 @@ impl Deployment {
                 Held::JobDone(done) => {
                     let connection = done.connection();
                     self.members[member].handle_job_done(now, done);
-                    self.end_abandoned(member, connection);
+                    if let Some(connection) = connection {
+                        self.end_abandoned(member, connection);
+                    }
                 }
                 Held::Part(connection) => {
                     self.members[member].run_part(now, connection);

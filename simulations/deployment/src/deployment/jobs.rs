@@ -1,7 +1,7 @@
-//! The long commands of a deployment, whose queries and parts its caller runs.
+//! The long commands of a deployment, whose jobs and parts its caller runs.
 
 use super::{ConnId, Deployment, freeze::Held};
-use crate::server::{Job, JobDone};
+use crate::server::{Job, JobDone, Member};
 use onionskin_core::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -32,10 +32,11 @@ impl Requests {
 }
 
 impl Deployment {
-    /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
-    /// can run in other threads, and lets long writes and the searches of tailable cursors and
-    /// change streams pause until [`run_part`](Self::run_part). By default, each command runs as a
-    /// whole, so that nothing else happens meanwhile.
+    /// Lets long queries, the decoding and the encoding of large messages, and the freeing of large
+    /// data become jobs, which the caller takes from [`poll_job`](Self::poll_job) and can run in
+    /// other threads, and lets long writes and the searches of tailable cursors and change streams
+    /// pause until [`run_part`](Self::run_part). By default, each command runs as a whole, so that
+    /// nothing else happens meanwhile.
     ///
     /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused
     /// command waits until then, and [`deadline`](Self::deadline) does not tell of it.
@@ -78,11 +79,54 @@ impl Deployment {
         }
     }
 
-    /// Returns the next long query that the caller must run. A job has a copy of the data, which
-    /// shares what does not change. So take a job only when it can run. Jobs in several threads can
-    /// take turns by [`Job::run_in_slices`]. See [`run_jobs`](Self::run_jobs) for an example.
+    /// Returns the next job that the caller must run, one of
+    /// [`poll_short_job`](Self::poll_short_job) or of [`poll_long_query`](Self::poll_long_query).
+    /// See [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
+        let short = self.poll_short_job();
+        short.or_else(|| self.poll_long_query(now))
+    }
+
+    /// Returns the next job whose length is bounded: it decodes or encodes one large message, or
+    /// frees large data. A caller that runs few jobs at a time runs these besides the long queries,
+    /// so that they need not wait for a query.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("localhost", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([1; 32]))?;
+    /// deployment.run_jobs();
+    /// assert!(deployment.poll_short_job().is_none(), "no large message has arrived");
+    /// assert!(deployment.poll_long_query(Instant::ZERO).is_none());
+    /// # Ok::<(), onionskin_deployment::deployment::InvalidOptions>(())
+    /// ```
+    #[must_use]
+    pub fn poll_short_job(&mut self) -> Option<Job> {
+        if let Some(job) = self.members.iter_mut().find_map(Member::free_garbage) {
+            return Some(job);
+        }
+        while let Some(connection) = self.tasks.pop() {
+            let Some(&member) = self.homes.get(&connection) else {
+                continue;
+            };
+            if let Some(job) = self.members[member].task_of(connection) {
+                return Some(job);
+            }
+            // The connection was closed before its message was decoded.
+            self.end_abandoned(member, connection);
+        }
+        None
+    }
+
+    /// Returns the next long query that the caller must run. The job has a copy of the data, which
+    /// shares what does not change. So take a job only when it can run. Jobs in several threads can
+    /// take turns by [`Job::run_in_slices`]. See [`poll_short_job`](Self::poll_short_job) for an
+    /// example.
+    #[must_use]
+    pub fn poll_long_query(&mut self, now: Instant) -> Option<Job> {
         while let Some(connection) = self.long_queries.pop() {
             let Some(&member) = self.homes.get(&connection) else {
                 continue;
@@ -127,12 +171,19 @@ impl Deployment {
     /// Handles the result of a job. If its request no longer waits for it, nothing changes. See
     /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        let Some(&member) = self.homes.get(&done.connection()) else {
+        let Some(connection) = done.connection() else {
+            return;
+        };
+        let Some(&member) = self.homes.get(&connection) else {
+            if let Some(member) = self.members.first_mut() {
+                member.discard_result(done);
+            }
             return;
         };
         if let Some(Held::JobDone(done)) = self.frozen.hold(member, Held::JobDone(done)) {
-            let connection = done.connection();
             self.members[member].handle_job_done(now, done);
+            // A request that a router has decoded reaches its shard before the client is forgotten.
+            self.settle(now);
             self.end_abandoned(member, connection);
             self.settle(now);
         }

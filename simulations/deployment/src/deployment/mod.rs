@@ -86,6 +86,8 @@ pub struct Deployment {
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
     long_queries: Requests,
+    /// The connections whose messages wait for a job.
+    tasks: Requests,
     paused: Requests,
     /// True if the caller runs jobs and parts.
     runs_jobs: bool,
@@ -127,6 +129,7 @@ impl Deployment {
             turns: VecDeque::new(),
             actions: VecDeque::new(),
             long_queries: Requests::default(),
+            tasks: Requests::default(),
             paused: Requests::default(),
             runs_jobs: false,
             is_behind: false,

@@ -316,8 +316,9 @@ pub struct Limits {
     /// The largest number of open cursors of a member. A command that would open a further one
     /// fails with the error 146. Default: 10,000.
     pub max_cursors: usize,
-    /// The largest number of bytes in incomplete or waiting messages, of all connections of a
-    /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.
+    /// The largest number of bytes in messages that are incomplete, wait or are being decoded, of
+    /// all connections of a member. If it is exceeded, the connection with the most bytes is
+    /// closed. Default: 512 MiB.
     pub max_unfinished_bytes: usize,
     /// The largest size of the documents that only the open cursors of a member hold, in bytes,
     /// such as results of pipelines. A command that would exceed it fails with the error 146,

@@ -71,6 +71,7 @@ impl Deployment {
                 Output::Close(connection) => self.close(now, connection),
                 Output::Report(event) => self.actions.push_back(Action::Report(event)),
                 Output::LongQuery(connection) => self.long_queries.push(connection),
+                Output::Task(connection) => self.tasks.push(connection),
                 Output::Pause(connection) => self.paused.push(connection),
             }
         }

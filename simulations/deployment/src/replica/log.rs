@@ -1,7 +1,10 @@
 //! The oplog.
 
 use super::records::{Records, Undo};
-use crate::store::{Change, encoded_bytes};
+use crate::{
+    garbage::Garbage,
+    store::{Change, encoded_bytes},
+};
 use bson::{Bson, Document, Timestamp};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -275,13 +278,16 @@ impl Log {
         self.base_time.0
     }
 
-    /// Removes the oldest entries up to `index` until the log is within `keep`.
-    pub(crate) fn trim(&mut self, index: u64, keep: Bound) {
+    /// Removes the oldest entries up to `index` until the log is within `keep`. Drops them by way
+    /// of `garbage`.
+    pub(crate) fn trim(&mut self, index: u64, keep: Bound, garbage: &mut Garbage) {
         while self.exceeds(keep) && self.base.index < index {
             if let Some((entry, undo)) = self.slots.pop_front() {
-                self.bytes -= slot_bytes(&entry, undo.as_ref());
+                let bytes = slot_bytes(&entry, undo.as_ref());
+                self.bytes -= bytes;
                 self.base = entry.position;
                 self.base_time = Timestamp0(entry.time);
+                garbage.add(bytes, (entry, undo));
             }
         }
     }

@@ -23,6 +23,7 @@ pub(crate) use replication::MAX_SMALL_CHANGES;
 
 use crate::{
     deployment::MemberOptions,
+    garbage::Garbage,
     store::{Change, Store},
 };
 use bson::Timestamp;
@@ -148,6 +149,8 @@ pub(crate) struct Replica {
     /// True if the messages of a primary have few changes, so that a member applies one in short
     /// time.
     has_small_messages: bool,
+    /// The entries of the oplog and the data that were dropped, if they are freed by a job.
+    garbage: Garbage,
     /// The indexes of entries with copies of built indexes, and when this member got the entries.
     copies: VecDeque<(u64, Instant)>,
     clock: Clock,
@@ -176,6 +179,7 @@ impl Replica {
             sync: None,
             is_producing: true,
             has_small_messages: false,
+            garbage: Garbage::default(),
             copies: VecDeque::new(),
             clock: Clock::new(),
             sent: VecDeque::new(),

@@ -3,7 +3,10 @@
 use super::{
     Peer, Position, Replica, ReplicaEvent, Role, log::Entry, message::Kind, sync::DataCopy,
 };
-use crate::store::{Change, Unapplied};
+use crate::{
+    garbage::Dropped,
+    store::{Change, Unapplied},
+};
 use onionskin_core::time::Instant;
 use std::{sync::Arc, time::Duration};
 
@@ -99,9 +102,19 @@ impl Replica {
         (index + 1..=end).take_while(is_due).last().unwrap_or(index)
     }
 
-    /// Lets the messages of a primary to other members have few changes each.
-    pub(crate) const fn send_small_messages(&mut self) {
+    /// Lets the messages of a primary to other members have few changes each, and lets dropped data
+    /// wait until it is [taken](Self::take_garbage).
+    pub(crate) const fn run_jobs(&mut self) {
         self.has_small_messages = true;
+        self.garbage.keep();
+        self.store.keep_garbage();
+    }
+
+    /// Takes the large data and the entries of the oplog that were dropped.
+    pub(crate) fn take_garbage(&mut self) -> Dropped {
+        let mut values = self.garbage.take().unwrap_or_default();
+        values.extend(self.store.take_garbage());
+        values
     }
 
     /// Returns the number of members of the set that hold data.
@@ -220,7 +233,8 @@ impl Replica {
         if last.index > 0 && self.log.term_at(last.index) == Some(last.term) {
             self.agreed_in = term;
         }
-        self.log.trim(self.commit, self.config.oplog);
+        self.log
+            .trim(self.commit, self.config.oplog, &mut self.garbage);
         self.events.push_back(ReplicaEvent::Progress);
         let result = Ok(last.index);
         self.send(from, Kind::Appended { result });
@@ -242,7 +256,9 @@ impl Replica {
             }
             self.copies.pop_front();
             if let Some(entry) = self.log.get(index) {
-                entry.changes.iter().for_each(Change::drop_copies);
+                for change in &entry.changes {
+                    change.drop_copies(&mut self.garbage);
+                }
             }
         }
     }
@@ -425,8 +441,10 @@ impl Replica {
                 .min()
                 .unwrap_or(self.commit);
             // A member that does not answer must not make the oplog grow without limit.
-            self.log.trim(self.commit, keep.doubled());
-            self.log.trim(slowest.min(self.commit), keep);
+            self.log
+                .trim(self.commit, keep.doubled(), &mut self.garbage);
+            self.log
+                .trim(slowest.min(self.commit), keep, &mut self.garbage);
         }
         self.events.push_back(ReplicaEvent::Progress);
     }

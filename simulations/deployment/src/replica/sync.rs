@@ -4,7 +4,7 @@ use super::{Position, Replica, ReplicaEvent, Role, log::Log, message::Kind, reco
 use crate::store::Store;
 use bson::Timestamp;
 use onionskin_core::time::Instant;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// The time of an initial sync without data.
 const LEAST_SYNC_TIME: Duration = Duration::from_secs(5);
@@ -33,9 +33,8 @@ impl Replica {
     /// Removes all data, which the member copies from the next primary. The term and the vote are
     /// kept.
     pub(crate) fn drop_data(&mut self) {
-        self.store = self.store.without_data();
-        self.records = Records::default();
-        self.log = Log::default();
+        let empty = self.store.without_data();
+        self.replace_data(empty, Records::default(), Log::default());
         self.commit = 0;
         self.sync = Some(InitialSync::Waiting);
     }
@@ -131,13 +130,24 @@ impl Replica {
         }
     }
 
+    fn replace_data(&mut self, mut store: Store, records: Records, log: Log) {
+        if self.has_small_messages {
+            store.keep_garbage();
+        }
+        let bytes = self.store.bytes().saturating_add(self.log.size().1);
+        let before = (
+            mem::replace(&mut self.store, store),
+            mem::replace(&mut self.records, records),
+            mem::replace(&mut self.log, log),
+        );
+        self.garbage.add(bytes, before);
+    }
+
     /// Replaces the data and the oplog by a copy.
     pub(super) fn install_copy(&mut self, copy: DataCopy) {
         let (mut store, records) = *copy.data;
         store.set_release(self.store.release());
-        self.store = store;
-        self.records = records;
-        self.log = Log::starting_after(copy.last, copy.time);
+        self.replace_data(store, records, Log::starting_after(copy.last, copy.time));
         self.commit = copy.last.index;
         self.events.push_back(ReplicaEvent::Resynced);
         self.events.push_back(ReplicaEvent::Progress);

@@ -270,7 +270,8 @@ impl Member {
 fn with_fields(reply: Reply, fields: Document) -> Result<Reply, Fault> {
     let mut document = match reply.body {
         Body::Tree(document) => document,
-        Body::Bytes(bytes) => {
+        body @ Body::Batch(_) => {
+            let bytes = body.to_bytes();
             let raw = RawDocument::from_bytes(&bytes);
             let raw = raw.map_err(|error| bad_value(error.to_string()))?;
             decode_document(raw).map_err(|error| bad_value(error.to_string()))?

@@ -1,6 +1,9 @@
 //! Compressed messages. The code does not use that of the driver, so that each checks the other.
 
-use super::Member;
+use super::{
+    Member,
+    apart::{Content, LARGE},
+};
 use crate::deployment::{CompressedReplies, CompressionCounts, ConnId};
 use bson::{Bson, Document};
 use onionskin_core::{
@@ -38,6 +41,12 @@ pub(super) fn is_forbidden(command: &str) -> bool {
     FORBIDDEN.contains(&command)
 }
 
+/// Returns the size that a message announces for its content after the decompression, in bytes.
+pub(super) fn announced_bytes(frame: &[u8]) -> Option<usize> {
+    let size = frame.get(HEADER_BYTES + 4..HEADER_BYTES + 8)?;
+    usize::try_from(i32::from_le_bytes(size.try_into().ok()?)).ok()
+}
+
 /// Decompresses a message. Returns its header, the whole message, and the number of its compressor.
 /// `None` if the message is not valid, or uses a compressor that the connection did not negotiate.
 pub(crate) fn unpack(
@@ -48,7 +57,7 @@ pub(crate) fn unpack(
 ) -> Option<(Header, Vec<u8>, u8)> {
     let number = |at: usize| Some(i32::from_le_bytes(frame.get(at..at + 4)?.try_into().ok()?));
     let op_code = OpCode::from_code(number(HEADER_BYTES)?).ok()?;
-    let size = usize::try_from(number(HEADER_BYTES + 4)?).ok()?;
+    let size = announced_bytes(frame)?;
     let (id, bytes) = (*frame.get(START - 1)?, frame.get(START..)?);
     if op_code == OpCode::Compressed || HEADER_BYTES + size > limit {
         return None;
@@ -91,7 +100,7 @@ fn read(decoder: impl Read, size: usize, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Replaces the message at the end of `out`, which begins at `start`, by its compressed form.
-fn pack(out: &mut Vec<u8>, start: usize, id: u8) {
+pub(super) fn pack(out: &mut Vec<u8>, start: usize, id: u8) {
     let message = out.split_off(start);
     let Ok(header) = Header::decode(&message, usize::MAX) else {
         return;
@@ -148,12 +157,31 @@ impl Member {
     /// Compresses the reply at the end of the connection's output, which begins at `start`. The
     /// request had the compressor with the number `requested`, if any.
     pub(super) fn pack_reply(&mut self, conn: ConnId, start: usize, requested: Option<u8>) {
-        let options = &self.options.compression;
+        let id = self.reply_compressor(conn, requested);
+        let threshold = self.options.compression.threshold;
         let Some(connection) = self.connections.get_mut(&conn) else {
             return;
         };
-        let negotiated = &connection.compressors;
-        let id = match options.replies {
+        let length = connection.out.len() - start;
+        let id = id.filter(|_| length >= threshold);
+        if id.is_some_and(|id| id != NOOP)
+            && length >= LARGE
+            && self.takes_turns
+            && self.jobs.are_run()
+        {
+            let message = connection.out.split_off(start);
+            return self.encode_apart(conn, Content::Message(message), requested);
+        }
+        if let Some(id) = id {
+            pack(&mut connection.out, start, id);
+        }
+        self.count_reply(id);
+    }
+
+    /// Returns the number of the compressor of a reply, if it is not too small.
+    pub(super) fn reply_compressor(&self, conn: ConnId, requested: Option<u8>) -> Option<u8> {
+        let negotiated = &self.connections.get(&conn)?.compressors;
+        match self.options.compression.replies {
             CompressedReplies::AsRequested => requested,
             CompressedReplies::InTurn if !negotiated.is_empty() => {
                 let ids: Vec<u8> = negotiated.iter().map(|c| c.id()).chain([NOOP]).collect();
@@ -162,13 +190,13 @@ impl Member {
                 Some(ids[turn])
             }
             CompressedReplies::InTurn | CompressedReplies::Never => None,
-        };
-        let length = connection.out.len() - start;
-        match id.filter(|_| length >= options.threshold) {
-            Some(id) => {
-                self.compression_counts.replies[usize::from(id)] += 1;
-                pack(&mut connection.out, start, id);
-            }
+        }
+    }
+
+    /// Counts a reply, with the number of its compressor.
+    pub(super) fn count_reply(&mut self, compressor: Option<u8>) {
+        match compressor {
+            Some(id) => self.compression_counts.replies[usize::from(id)] += 1,
             None => self.compression_counts.plain_replies += 1,
         }
     }

@@ -1,6 +1,7 @@
 //! The state of one client connection.
 
 use super::{
+    apart::Apart,
     auth::{Conversation, Login},
     fail_point::FailEffect,
     fault::Fault,
@@ -37,6 +38,8 @@ pub(super) struct Request {
     pub(super) command: Document,
     /// The rest of a write command that was executed in part.
     pub(super) progress: Option<Box<Progress>>,
+    /// The result of the check of the command's form, if the job that decoded it has checked it.
+    pub(super) checked: Option<Result<(), Fault>>,
 }
 
 /// The replication that a write waits for.
@@ -130,6 +133,10 @@ pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
     /// The number of bytes in the decoder.
     pub(super) buffered: usize,
+    /// The number of bytes of the message that a job decodes.
+    pub(super) undecoded: usize,
+    /// The message that a job decodes or encodes.
+    pub(super) apart: Option<Apart>,
     pub(super) out: Vec<u8>,
     pub(super) announced: bool,
     pub(super) pending: Option<Pending>,
@@ -164,6 +171,12 @@ pub(super) struct Connection {
 impl Connection {
     /// True while the next request of the connection must wait.
     pub(super) const fn is_busy(&self) -> bool {
-        self.pending.is_some() || self.closing || self.is_queued || self.is_resting
+        let waits = self.pending.is_some() || self.apart.is_some();
+        waits || self.closing || self.is_queued || self.is_resting
+    }
+
+    /// Returns the number of received bytes that were not decoded yet.
+    pub(super) const fn unfinished(&self) -> usize {
+        self.buffered + self.undecoded
     }
 }

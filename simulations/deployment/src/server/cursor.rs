@@ -2,7 +2,7 @@
 
 mod batch;
 
-pub(super) use batch::{MAX_BATCH_BYTES, write_batch};
+pub(super) use batch::{MAX_BATCH_BYTES, make_batch};
 
 use super::{
     fault::{Fault, fault},

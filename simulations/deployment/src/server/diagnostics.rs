@@ -96,6 +96,7 @@ impl Member {
             database: request.database.clone(),
             command: inner,
             progress: None,
+            checked: None,
         };
         commands::check(&inner, self.program.version.release)?;
         refuse_uuid(&inner)?;

@@ -89,10 +89,14 @@ impl Member {
         effect: FailEffect,
     ) {
         if effect.close {
-            return self.close(conn);
+            self.close(conn);
+            return self.discard(request);
         }
         match effect.fault {
-            Some(fault) => self.respond(conn, &request, Err(fault)),
+            Some(fault) => {
+                self.respond(conn, &request, Err(fault));
+                self.discard(request);
+            }
             None => self.run(now, conn, request, Some(effect)),
         }
     }
@@ -166,6 +170,7 @@ impl Member {
                 self.abort_paused(conn, &request);
                 let fault = self.labelled(&request, fault);
                 self.respond(conn, &request, Err(fault));
+                self.discard(request);
             }
         }
     }
@@ -214,10 +219,7 @@ impl Member {
         self.check_authorized(now, conn, request)?;
         self.note_gossip(now, request)?;
         self.check_legacy(request)?;
-        // The statements of a command that has paused were checked and taken before.
-        if request.progress.is_none() {
-            commands::check(request, self.program.version.release)?;
-        }
+        self.check_form(request)?;
         if self.requires_api && !self.is_internal(conn) {
             commands::require_api(request)?;
         }

@@ -7,7 +7,7 @@ use super::{
     fault::{Fault, bad_value},
     parts::Progress,
     retry::RetryableWrite,
-    write::{Tally, is_too_large, set_bypasses},
+    write::{Tally, set_bypasses},
 };
 use crate::{
     replica::{Effect, Op},
@@ -25,6 +25,9 @@ const MAX_GROUP_BYTES: usize = 256 * 1024;
 
 /// The largest number of documents between two looks at the work of an insert so far.
 const MAX_PART: usize = 50;
+
+/// The steps of a document that is not inserted.
+const STEPS_OF_CHECK: u64 = 20;
 
 /// Divides the documents of an insert into groups, as the server does (`internalInsertMaxBatchSize`
 /// and `insertVectorMaxBytes`). Each has the place of its first document.
@@ -51,11 +54,9 @@ fn insert_groups(documents: Vec<Document>) -> Vec<(usize, Vec<Document>)> {
 /// The documents of an insert that are left.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
-    /// The number of all documents of the command.
-    count: usize,
-    /// The documents, each with its place in the command. Clones share them.
-    documents: Arc<Vec<(usize, Document)>>,
-    /// The place of the first document that is left.
+    /// The documents of the command. Clones share them.
+    documents: Arc<Vec<Document>>,
+    /// The place of the first document that was not checked yet.
     next: usize,
     tally: Tally,
 }
@@ -65,18 +66,16 @@ impl Inserts {
         self.documents.len() - self.next
     }
 
-    /// Takes the next `count` of the documents that are left.
-    fn take(&mut self, count: usize) -> Vec<(usize, Document)> {
-        let places = self.next..self.next + count;
-        self.next = places.end;
-        match Arc::get_mut(&mut self.documents) {
-            Some(own) => {
-                let taken = own[places].iter_mut();
-                taken.map(|(at, found)| (*at, mem::take(found))).collect()
-            }
-            // A clone needs the documents as well.
-            None => self.documents[places].to_vec(),
-        }
+    /// Takes the next document that is left, with its place in the command.
+    fn take(&mut self) -> Option<(usize, Document)> {
+        let place = self.next;
+        let document = match Arc::get_mut(&mut self.documents) {
+            Some(own) => mem::take(own.get_mut(place)?),
+            // A clone needs the document as well.
+            None => self.documents.get(place)?.clone(),
+        };
+        self.next += 1;
+        Some((place, document))
     }
 
     /// Adds the result of the documents with these places.
@@ -120,7 +119,7 @@ impl Member {
         let namespace = namespace(request)?;
         let (mut inserts, retryable) = match request.progress.take().map(|progress| *progress) {
             Some(Progress::Inserts(inserts)) => {
-                let retryable = self.retryable_write(request, inserts.count)?;
+                let retryable = self.retryable_write(request, inserts.documents.len())?;
                 (inserts, retryable)
             }
             _ => self.begin_inserts(request)?,
@@ -139,25 +138,19 @@ impl Member {
                 true => MAX_PART.min(inserts.left()),
                 false => inserts.left(),
             };
-            let (mut indexes, mut documents) = (Vec::new(), Vec::new());
-            for (index, document) in inserts.take(most) {
-                // Another attempt can have inserted the document while this one had paused.
-                let done = retryable.as_ref();
-                match done.and_then(|write| write.done(&self.replica, index, Op::Insert)) {
-                    Some((id, effect)) => {
-                        inserts.tally.retried.push(id);
-                        inserts.tally.count(index, &effect);
-                    }
-                    None => {
-                        indexes.push(index);
-                        documents.push(document);
-                    }
-                }
-            }
+            let (indexes, documents) =
+                self.next_documents(request, &mut inserts, most, retryable.as_ref());
             if documents.is_empty() {
                 continue;
             }
-            let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable)?;
+            let outcome = self.insert_batch(now, request, &namespace, documents, is_retryable);
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.drop_rest(request, &mut inserts);
+                    return Err(error.into());
+                }
+            };
             let has_failed = !outcome.errors.is_empty();
             inserts.add(&indexes, outcome, ordered, is_retryable);
             if ordered && has_failed {
@@ -165,51 +158,78 @@ impl Member {
             }
         }
         self.record(now, &mut inserts.tally, retryable.as_ref());
+        self.drop_rest(request, &mut inserts);
         Ok(Outcome::Written(self.write_reply(inserts.tally, false)))
     }
 
-    /// Checks the documents of an insert.
     fn begin_inserts(
         &mut self,
         request: &mut Request,
     ) -> Result<(Inserts, Option<RetryableWrite>), Fault> {
         let documents = self.statements(request, "documents")?;
-        let limit = self.options.limits.max_document_bytes;
         let retryable = self.retryable_write(request, documents.len())?;
-        let ordered = self.stops_at_error(request);
-        let (count, mut tally) = (documents.len(), Tally::default());
-        let mut left = Vec::with_capacity(count);
-        for (index, document) in documents.into_iter().enumerate() {
-            let done = retryable.as_ref();
-            if let Some((id, effect)) = done.and_then(|a| a.done(&self.replica, index, Op::Insert))
-            {
-                tally.retried.push(id);
-                tally.count(index, &effect);
-                continue;
-            }
-            let may_be_large = request.bytes > limit;
-            if let Err(fault) = self.check_new(&document, may_be_large) {
-                tally.fail(index, fault.error);
-                if ordered {
-                    break;
-                }
-                continue;
-            }
-            left.push((index, document));
-        }
         let inserts = Inserts {
-            count,
-            documents: Arc::new(left),
+            documents: Arc::new(documents),
             next: 0,
-            tally,
+            tally: Tally::default(),
         };
         Ok((inserts, retryable))
+    }
+
+    /// Takes at most `most` documents of an insert. Returns those that are valid and that were not
+    /// inserted by another attempt, and their places in the command.
+    fn next_documents(
+        &mut self,
+        request: &Request,
+        inserts: &mut Inserts,
+        most: usize,
+        retryable: Option<&RetryableWrite>,
+    ) -> (Vec<usize>, Vec<Document>) {
+        let ordered = self.stops_at_error(request);
+        let may_be_large = request.bytes > self.options.limits.max_document_bytes;
+        let (mut indexes, mut documents) = (Vec::new(), Vec::new());
+        for _ in 0..most {
+            let Some((index, document)) = inserts.take() else {
+                break;
+            };
+            // Another attempt can have inserted the document while this one had paused.
+            let done = retryable.and_then(|write| write.done(&self.replica, index, Op::Insert));
+            if let Some((id, effect)) = done {
+                inserts.tally.retried.push(id);
+                inserts.tally.count(index, &effect);
+                self.jobs.spent = self.jobs.spent.saturating_add(STEPS_OF_CHECK);
+                continue;
+            }
+            match self.check_new(&document, may_be_large) {
+                Ok(()) => {
+                    indexes.push(index);
+                    documents.push(document);
+                }
+                Err(fault) => {
+                    inserts.tally.fail(index, fault.error);
+                    self.jobs.spent = self.jobs.spent.saturating_add(STEPS_OF_CHECK);
+                    if ordered {
+                        self.drop_rest(request, inserts);
+                    }
+                }
+            }
+        }
+        (indexes, documents)
+    }
+
+    /// Drops the documents of an insert that are left.
+    fn drop_rest(&mut self, request: &Request, inserts: &mut Inserts) {
+        if inserts.left() > 0 {
+            let rest = mem::take(&mut inserts.documents);
+            self.garbage.add(request.bytes, rest);
+            inserts.next = 0;
+        }
     }
 
     /// Checks a new document, and its size if it may be too large.
     pub(super) fn check_new(&self, document: &Document, may_be_large: bool) -> Result<(), Fault> {
         let limit = self.options.limits.max_document_bytes;
-        if may_be_large && is_too_large(document, limit) {
+        if may_be_large && encoded_bytes(document) > limit {
             return Err(too_large(document, limit));
         }
         self.check_inserted(document)

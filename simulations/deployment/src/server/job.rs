@@ -1,18 +1,23 @@
-//! Long queries, which run beside the commands of other clients.
+//! Jobs, which run beside the commands of other clients: long queries, and the work on large
+//! messages and large data.
 //!
 //! A command runs its query with a small number of steps first. If these are not enough, and the
 //! caller of the deployment runs jobs, the request waits. When the caller has a thread for the
 //! query, the query becomes a [`Job`] on a copy of the data. Then the command is executed again,
 //! with the result of the job in the place of its query.
 
+mod done;
+
 use super::{
     Member, Output,
+    apart::{Task, TaskDone},
     connection::{Pending, Request, Waiting},
     fail_point::FailEffect,
-    fault::{Fault, fault},
+    fault::Fault,
 };
 use crate::{
     deployment::ConnId,
+    garbage::Dropped,
     store::{BuiltIndexes, Environment, Found, Parts, Query, Records, Slices, Store, StoreError},
 };
 use bson::{DateTime, Document, Timestamp, oid::ObjectId};
@@ -22,14 +27,30 @@ use std::sync::{Arc, Weak};
 /// The steps of a query that is not a job: some milliseconds.
 pub(super) const STEPS: u64 = 20_000;
 
-/// The steps of a job between two looks at whether its request still waits.
+/// The steps of a query that is a job between two looks at whether its request still waits.
 const STEPS_OF_SLICE: u64 = 100_000;
 
-/// A long query. Run it by [`Job::run`], in any thread, and give the result to
+/// A long query, the decoding or the encoding of a large message, or the freeing of large data. Run
+/// it by [`Job::run`], in any thread, and give the result to
 /// [`Deployment::handle_job_done`](crate::deployment::Deployment::handle_job_done).
 #[derive(Debug)]
 pub struct Job {
     key: JobKey,
+    work: Work,
+}
+
+/// The work of a job.
+#[derive(Debug)]
+enum Work {
+    Query(Box<QueryJob>),
+    Task(Box<Task>),
+    /// Drops these values.
+    Free(Dropped),
+}
+
+/// A query on a copy of the data.
+#[derive(Debug)]
+struct QueryJob {
     store: Store,
     query: Query,
     /// The `let` of the command.
@@ -39,10 +60,11 @@ pub struct Job {
     wanted: Weak<()>,
 }
 
-/// The request that a job belongs to.
+/// The request that a job belongs to, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobKey {
-    pub(crate) connection: ConnId,
+    /// `None` for the freeing of data.
+    connection: Option<ConnId>,
     number: u64,
 }
 
@@ -50,11 +72,20 @@ pub struct JobKey {
 #[derive(Debug)]
 pub struct JobDone {
     key: JobKey,
-    /// `None` if the query ended in a panic.
-    result: Option<Result<Found, StoreError>>,
-    /// The size of the documents that no collection has, in bytes; `None` if the result is not
-    /// documents.
-    own_bytes: Option<usize>,
+    /// `None` if the job ended in a panic.
+    result: Option<Done>,
+}
+
+#[derive(Debug)]
+enum Done {
+    Query {
+        found: Result<Found, StoreError>,
+        /// The size of the documents that no collection has, in bytes; `None` if the result is not
+        /// documents.
+        own_bytes: Option<usize>,
+    },
+    Task(TaskDone),
+    Freed,
 }
 
 /// The time and the randomness of one command.
@@ -72,20 +103,48 @@ impl Job {
         self.key
     }
 
-    /// Runs the query as a whole.
+    /// Makes the job of a connection's message.
+    pub(super) const fn of_task(connection: ConnId, number: u64, task: Box<Task>) -> Self {
+        Self {
+            key: JobKey {
+                connection: Some(connection),
+                number,
+            },
+            work: Work::Task(task),
+        }
+    }
+
+    /// Runs the job as a whole.
     #[must_use]
     pub fn run(self) -> JobDone {
         self.run_in_slices(STEPS_OF_SLICE, || ())
     }
 
-    /// Runs the query, and calls `between` each time when it has taken this number of steps. A
-    /// caller lets another job have its turn there. 20,000 steps take some milliseconds. The build
-    /// and the check of indexes count no steps.
+    /// Runs the job. If it is a query, calls `between` each time when the query has taken this
+    /// number of steps. A caller lets another job have its turn there. 20,000 steps take some
+    /// milliseconds. The build and the check of indexes count no steps.
     ///
     /// A query whose request no longer waits, because it was killed or its time has passed, ends
     /// after the call. Its result has no effect.
     #[must_use]
-    pub fn run_in_slices(self, steps: u64, mut between: impl FnMut() + 'static) -> JobDone {
+    pub fn run_in_slices(self, steps: u64, between: impl FnMut() + 'static) -> JobDone {
+        let result = match self.work {
+            Work::Query(query) => query.run(steps, between),
+            Work::Task(task) => Done::Task(task.run()),
+            Work::Free(values) => {
+                drop(values);
+                Done::Freed
+            }
+        };
+        JobDone {
+            key: self.key,
+            result: Some(result),
+        }
+    }
+}
+
+impl QueryJob {
+    fn run(self, steps: u64, mut between: impl FnMut() + 'static) -> Done {
         let wanted = self.wanted;
         let slices = Slices::new(steps, move || {
             between();
@@ -110,11 +169,10 @@ impl Job {
         let ready = variables.map_or(Ok(()), |given| {
             environment.set_variables(given, self.store.release())
         });
-        let result = ready.and_then(|()| self.query.run(&self.store, &mut environment));
-        JobDone {
-            key: self.key,
-            own_bytes: result.as_ref().ok().and_then(Found::own_bytes),
-            result: Some(result),
+        let found = ready.and_then(|()| self.query.run(&self.store, &mut environment));
+        Done::Query {
+            own_bytes: found.as_ref().ok().and_then(Found::own_bytes),
+            found,
         }
     }
 }
@@ -126,13 +184,12 @@ impl JobKey {
         JobDone {
             key: self,
             result: None,
-            own_bytes: None,
         }
     }
 }
 
 impl JobDone {
-    pub(crate) const fn connection(&self) -> ConnId {
+    pub(crate) const fn connection(&self) -> Option<ConnId> {
         self.key.connection
     }
 }
@@ -172,6 +229,17 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
+    /// True if the caller of the deployment runs jobs.
+    pub(super) const fn are_run(&self) -> bool {
+        self.are_run
+    }
+
+    /// Returns the number of the next job.
+    pub(super) const fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// Returns the records that the job of a write statement has found.
     pub(super) fn take_records(&mut self) -> Option<Result<Records, StoreError>> {
         Some(self.done.take()?.map(Found::records))
@@ -226,10 +294,25 @@ impl Member {
         clock.unwrap_or_else(|| DateTime::from_millis(millis))
     }
 
-    /// Lets long queries become jobs.
+    /// Lets long queries, large messages and the freeing of large data become jobs.
     pub(crate) const fn run_jobs(&mut self) {
         self.jobs.are_run = true;
-        self.replica.send_small_messages();
+        self.garbage.keep();
+        self.replica.run_jobs();
+    }
+
+    /// Returns the job that frees the large values which were dropped, if there are any.
+    pub(crate) fn free_garbage(&mut self) -> Option<Job> {
+        let mut values = self.garbage.take().unwrap_or_default();
+        values.extend(self.replica.take_garbage());
+        let key = JobKey {
+            connection: None,
+            number: 0,
+        };
+        (!values.is_empty()).then(|| Job {
+            key,
+            work: Work::Free(values),
+        })
     }
 
     /// Runs the query of a command, or makes it a long query. After an error, the command must end.
@@ -260,9 +343,8 @@ impl Member {
 
     /// Makes a query the long query of the running command, which must end then.
     pub(super) fn begin_long_query(&mut self, query: Query, variables: Option<&Document>) {
-        self.jobs.last += 1;
         self.jobs.new = Some(LongQuery {
-            number: self.jobs.last,
+            number: self.jobs.next_number(),
             query: Some((query, variables.cloned())),
             clock: None,
             term: self.replica.term(),
@@ -326,72 +408,18 @@ impl Member {
             now: long.clock.unwrap_or(moment.now),
             ..moment
         };
-        Some(Job {
-            key: JobKey {
-                connection,
-                number: long.number,
-            },
+        let key = JobKey {
+            connection: Some(connection),
+            number: long.number,
+        };
+        let query = QueryJob {
             store,
             query,
             variables,
             moment,
             wanted: Arc::downgrade(&long.wanted),
-        })
-    }
-
-    /// Executes the command of a job again. Does nothing if the request no longer waits. If the
-    /// query ended in a panic, closes the connection.
-    pub(crate) fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        let conn = done.key.connection;
-        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-        let waits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Job { query, .. } => query.number == done.key.number,
-            _ => false,
-        });
-        if !waits {
-            return;
-        }
-        let Some(Pending {
-            request,
-            waiting: Waiting::Job { query, effect },
-            deadline,
-        }) = self.unpark(conn)
-        else {
-            return;
         };
-        let failure = match is_linearizable(&request) && self.replica.term() != query.term {
-            true => {
-                let text = "the primary changed while a linearizable read was running";
-                Some(fault(11602, text))
-            }
-            false => self.interruption(&request, query.term),
-        };
-        match (done.result, failure) {
-            (None, _) => {
-                self.abort_paused(conn, &request);
-                return self.close(conn);
-            }
-            (Some(_), Some(failure)) => {
-                self.abort_paused(conn, &request);
-                self.respond(conn, &request, Err(failure));
-            }
-            (Some(result), None) => {
-                self.jobs.done = Some(result);
-                self.jobs.own_bytes = done.own_bytes;
-                self.waited_deadline = deadline;
-                self.jobs.clock = query.clock;
-                self.run(now, conn, request, effect);
-                self.jobs.clock = None;
-                self.waited_deadline = None;
-                self.jobs.done = None;
-                self.jobs.own_bytes = None;
-            }
-        }
-        self.advance(now, conn);
+        let work = Work::Query(Box::new(query));
+        Some(Job { key, work })
     }
-}
-
-fn is_linearizable(request: &Request) -> bool {
-    let concern = request.command.get_document("readConcern");
-    concern.is_ok_and(|concern| concern.get_str("level").ok() == Some("linearizable"))
 }

@@ -18,6 +18,7 @@ impl Member {
         for (conn, connection) in &mut self.connections {
             connection.out = Vec::new();
             connection.pending = None;
+            connection.apart = None;
             if !std::mem::replace(&mut connection.closing, true) {
                 self.outputs.push_back(Output::Close(*conn));
             }

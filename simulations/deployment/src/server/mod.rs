@@ -2,6 +2,7 @@
 
 mod admin;
 mod admission;
+mod apart;
 mod auth;
 mod bulk;
 mod catalog;
@@ -11,6 +12,7 @@ mod concern;
 mod connection;
 mod create_indexes;
 mod cursor;
+mod decode;
 mod diagnostics;
 mod dispatch;
 mod document;
@@ -68,6 +70,7 @@ use crate::{
         AuthCounts, AuthFault, AuthMechanism, CompressionCounts, ConnId, DeploymentOptions,
         MemberEvent,
     },
+    garbage::Garbage,
     replica::{Message, Replica, ReplicaEvent},
     store::Store,
 };
@@ -112,6 +115,8 @@ pub(crate) enum Output {
     LongQuery(ConnId),
     /// The command of this connection has paused.
     Pause(ConnId),
+    /// This connection waits for the job that decodes or encodes its message.
+    Task(ConnId),
 }
 
 /// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
@@ -149,6 +154,8 @@ pub(crate) struct Member {
     quiesces_until: Option<Instant>,
     cursors: Cursors,
     jobs: Jobs,
+    /// Large values that a job frees.
+    garbage: Garbage,
     transactions: Transactions,
     /// The commits of several shards that this one coordinates.
     commits: Commits,
@@ -226,6 +233,7 @@ impl Member {
             quiesces_until: None,
             cursors,
             jobs: Jobs::default(),
+            garbage: Garbage::default(),
             transactions: Transactions::default(),
             commits: Commits::default(),
             waited_deadline: None,
@@ -284,7 +292,7 @@ impl Member {
     /// that end with the connection.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
-        self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
+        self.buffered -= connection.as_ref().map_or(0, Connection::unfinished);
         if let Some(pending) = connection.and_then(|c| c.pending) {
             if let Some(at) = pending.deadline {
                 self.timers.remove(&(at, conn));

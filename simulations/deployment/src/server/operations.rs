@@ -129,6 +129,7 @@ impl Member {
                 self.abort_paused(conn, &request);
                 let error = fault(11601, "operation was interrupted");
                 self.respond(conn, &request, Err(error));
+                self.discard(request);
                 self.advance(now, conn);
             }
         }

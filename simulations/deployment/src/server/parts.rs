@@ -14,6 +14,7 @@
 
 use super::{
     Member,
+    apart::Apart,
     connection::{Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
     fault::{Fault, fault},
@@ -224,6 +225,7 @@ impl Member {
         if let Some(failure) = failure {
             self.abort_paused(conn, &request);
             self.respond(conn, &request, Err(failure));
+            self.discard(request);
         } else {
             self.waited_deadline = until;
             self.jobs.clock = Some(clock);
@@ -234,8 +236,8 @@ impl Member {
         self.advance(now, conn);
     }
 
-    /// Lets a write that has paused, or that waits for its search, go on although its client has
-    /// disconnected. Returns false if the connection has none.
+    /// Lets a write go on although its client has disconnected, if it has paused, waits for its
+    /// search, or is being decoded. Returns false if the connection has none.
     pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
         let goes_on = self.goes_on(conn);
         if let Some(connection) = self.connection(conn).filter(|_| goes_on) {
@@ -251,14 +253,19 @@ impl Member {
     }
 
     /// True if the request of a connection is a write that has paused, or one that waits for its
-    /// search.
+    /// search, or if its message is being decoded.
     pub(super) fn goes_on(&self, conn: ConnId) -> bool {
-        let connection = self.connections.get(&conn);
-        let pending = connection.and_then(|connection| connection.pending.as_ref());
-        pending.is_some_and(|pending| match pending.waiting {
-            Waiting::Part { .. } | Waiting::Job { .. } => self.is_write(&pending.request),
-            _ => false,
-        })
+        let Some(connection) = self.connections.get(&conn) else {
+            return false;
+        };
+        // A message that was received as a whole can be a write.
+        let is_received = connection.apart.as_ref().is_some_and(Apart::is_request);
+        let pending = connection.pending.as_ref();
+        is_received
+            || pending.is_some_and(|pending| match pending.waiting {
+                Waiting::Part { .. } | Waiting::Job { .. } => self.is_write(&pending.request),
+                _ => false,
+            })
     }
 
     /// Returns the time limit of the running command, from its first start.

@@ -3,7 +3,7 @@
 use super::{
     Member,
     connection::Request,
-    cursor::{Cursor, Tail, write_batch},
+    cursor::{Cursor, Tail, make_batch},
     dispatch::{Answer, Outcome, namespace},
     document::{count_field, integer, integer_field, truth},
     fault::{Fault, bad_value, fault},
@@ -244,7 +244,7 @@ impl Member {
         let Some(mut cursor) = self.cursors.remove(id) else {
             return Err(fault(43, format!("cursor id {id} not found")));
         };
-        let (reply, open) = write_batch(
+        let (reply, open) = make_batch(
             "nextBatch",
             id,
             &mut cursor,
@@ -264,7 +264,10 @@ impl Member {
         let mut closed = BTreeSet::new();
         for id in ids.iter().filter_map(integer) {
             match self.cursors.remove(id) {
-                Some(_) => {
+                Some(cursor) => {
+                    // A dropped collection can have left its documents to the cursor.
+                    let bytes = cursor.bytes.max(64 * cursor.documents.len());
+                    self.garbage.add(bytes, cursor.documents);
                     closed.insert(id);
                     killed.push(Bson::Int64(id));
                 }
@@ -371,7 +374,7 @@ impl Member {
             cursor.ends_early = true;
         }
         let at = self.view.as_ref().and_then(|view| view.at);
-        let (reply, open) = write_batch("firstBatch", id, &mut cursor, size, at);
+        let (reply, open) = make_batch("firstBatch", id, &mut cursor, size, at);
         if open {
             let measured = self.jobs.take_own_bytes();
             cursor.bytes = measured.unwrap_or_else(|| cursor.own_bytes());

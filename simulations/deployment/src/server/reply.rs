@@ -1,7 +1,7 @@
 //! Encoding of replies.
 
 use super::{connection::Request, fault::Fault};
-use crate::legacy::LegacyReply;
+use crate::{legacy::LegacyReply, store::Shared};
 use bson::{Document, RawDocument, Timestamp, oid::ObjectId, spec::BinarySubtype};
 use onionskin_core::{
     bson::DocumentWriter,
@@ -29,8 +29,67 @@ pub(super) struct Reply {
 #[derive(Debug)]
 pub(super) enum Body {
     Tree(Document),
-    /// The bytes of a whole document.
-    Bytes(Vec<u8>),
+    /// The documents of a cursor.
+    Batch(Batch),
+}
+
+/// The field `cursor` of a reply, with documents that are not encoded yet.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The name of the field with the documents.
+    pub(super) field: &'static str,
+    pub(super) documents: Vec<Shared>,
+    /// The size of the documents in bytes.
+    pub(super) bytes: usize,
+    /// The document with the fields that follow.
+    pub(super) rest: Vec<u8>,
+}
+
+impl Batch {
+    fn write(&self, reply: &mut DocumentWriter<'_>) {
+        let mut batch = Vec::with_capacity(self.bytes);
+        let mut array = DocumentWriter::begin(&mut batch);
+        let encoded = self.documents.iter().filter_map(|d| d.to_vec().ok());
+        for (count, encoded) in encoded.enumerate() {
+            array
+                .elements(&[3])
+                .elements(count.to_string().as_bytes())
+                .elements(&[0])
+                .elements(&encoded);
+        }
+        array.end();
+        reply.nested("cursor", |cursor| {
+            cursor
+                .elements(&[4])
+                .elements(self.field.as_bytes())
+                .elements(&[0])
+                .elements(&batch)
+                .elements(&self.rest[4..self.rest.len() - 1]);
+        });
+    }
+}
+
+impl Body {
+    fn write(&self, document: &mut DocumentWriter<'_>) {
+        match self {
+            Self::Tree(tree) => append(document, tree),
+            Self::Batch(batch) => batch.write(document),
+        }
+    }
+
+    /// Returns the bytes of the whole document.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        encode(|document| self.write(document))
+    }
+}
+
+/// Returns the bytes of a document.
+pub(super) fn encode(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut document = DocumentWriter::begin(&mut bytes);
+    fill(&mut document);
+    document.end();
+    bytes
 }
 
 impl Default for Body {
@@ -49,15 +108,19 @@ impl From<Document> for Reply {
 }
 
 impl Reply {
-    /// Creates a reply whose fields are written directly as bytes.
-    pub(super) fn write(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Self {
-        let mut bytes = Vec::new();
-        let mut document = DocumentWriter::begin(&mut bytes);
-        fill(&mut document);
-        document.end();
+    /// Creates a reply with the documents of a cursor.
+    pub(super) fn batch(batch: Batch) -> Self {
         Self {
-            body: Body::Bytes(bytes),
+            body: Body::Batch(batch),
             ..Self::default()
+        }
+    }
+
+    /// Returns the size of the documents of a cursor, in bytes.
+    pub(super) const fn batch_bytes(&self) -> usize {
+        match &self.body {
+            Body::Batch(batch) => batch.bytes,
+            Body::Tree(_) => 0,
         }
     }
 }
@@ -122,12 +185,7 @@ impl Envelope {
     /// Appends the message of a successful reply.
     pub(super) fn write(self, out: &mut Vec<u8>, reply: &Reply) {
         self.message(out, |document| {
-            match &reply.body {
-                Body::Tree(tree) => append(document, tree),
-                Body::Bytes(bytes) => {
-                    document.elements(&bytes[4..bytes.len() - 1]);
-                }
-            }
+            reply.body.write(document);
             if let Some(is_read_only) = reply.is_read_only {
                 append(document, &bson::doc! { "readOnly": is_read_only });
             }

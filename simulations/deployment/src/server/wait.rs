@@ -154,6 +154,7 @@ impl Member {
                 self.abort_paused(conn, &request);
                 let error = self.labelled(&request, fault(code, text));
                 self.respond(conn, &request, Err(error));
+                self.discard(request);
                 self.advance(now, conn);
             }
         }

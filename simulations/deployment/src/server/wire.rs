@@ -1,25 +1,21 @@
-//! Decodes requests from bytes, and encodes replies.
+//! Receives the bytes of requests, and writes replies.
 
 use super::{
-    Member, Output, compression,
+    Member, Output,
+    apart::{Content, Encoded, LARGE},
     connection::{Arrival, Connection, Request},
-    document::owned,
-    fault::{Fault, fault, is_final, is_not_primary, is_shutdown},
+    decode::{self, Frame},
+    fault::{Fault, is_final, is_not_primary, is_shutdown},
     overload,
     reply::{Envelope, ErrorFields, Reply, Times},
     transaction::labels,
 };
-use crate::{
-    deployment::{ConnId, DeploymentOptions},
-    legacy::LegacyQuery,
-};
-use bson::{Bson, Document, RawDocument, doc};
+use crate::deployment::{ConnId, DeploymentOptions};
 use onionskin_core::{
-    options::Compressor,
     time::Instant,
-    unstable::wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
+    unstable::wire::{FrameDecoder, Header},
 };
-use std::collections::BTreeSet;
+use std::{borrow::Cow, ops::Range};
 
 /// The number of bytes that a client may send while its request waits, beyond one message of the
 /// largest size.
@@ -28,16 +24,6 @@ const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 /// The advice of a server that does not take a legacy message.
 pub(super) const UPGRADE: &str = "The client driver may require an upgrade. For more details see \
                                   https://dochub.mongodb.org/core/legacy-opcode-removal";
-
-/// The code of the error `IllegalOperation`.
-const ILLEGAL_OPERATION: i32 = 20;
-
-/// The content of a frame.
-enum Frame {
-    Request(Request),
-    /// A valid message that is not a valid command. The reply is an error.
-    Refused(Request, Fault),
-}
 
 impl Member {
     pub(crate) fn handle_received(&mut self, now: Instant, conn: ConnId, mut bytes: &[u8]) {
@@ -55,7 +41,7 @@ impl Member {
                 break;
             };
             bytes = rest;
-            self.on_frame(now, conn, header, frame);
+            self.on_frame(now, conn, header, frame.into(), 0..header.length);
         }
         let Some(connection) = self.connections.get_mut(&conn) else {
             return;
@@ -75,15 +61,17 @@ impl Member {
     }
 
     /// Closes the connections with the most unfinished bytes until the member's limit is kept.
-    fn limit_buffered(&mut self) {
+    pub(super) fn limit_buffered(&mut self) {
         while self.buffered > self.options.limits.max_unfinished_bytes {
-            let most = self.connections.iter().max_by_key(|(_, c)| c.buffered);
-            let Some((&conn, _)) = most.filter(|(_, c)| c.buffered > 0) else {
+            let most = self.connections.iter().max_by_key(|(_, c)| c.unfinished());
+            let Some((&conn, _)) = most.filter(|(_, c)| c.unfinished() > 0) else {
                 return;
             };
             if let Some(connection) = self.connections.get_mut(&conn) {
-                self.buffered -= std::mem::take(&mut connection.buffered);
+                self.buffered -= connection.unfinished();
+                (connection.buffered, connection.undecoded) = (0, 0);
                 connection.decoder = FrameDecoder::new();
+                connection.apart = None;
             }
             self.close(conn);
         }
@@ -127,7 +115,7 @@ impl Member {
             let taken = connection.buffered.min(header.length);
             connection.buffered -= taken;
             self.buffered -= taken;
-            self.on_frame(now, conn, header, &buffer[range]);
+            self.on_frame(now, conn, header, buffer.into(), range);
         }
     }
 
@@ -137,7 +125,8 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;
         };
-        if self.is_frozen || !connection.is_resting || connection.closing {
+        let waits = self.is_frozen || connection.apart.is_some();
+        if waits || !connection.is_resting || connection.closing {
             return false;
         }
         if connection.pending.is_none() {
@@ -163,7 +152,15 @@ impl Member {
         self.takes_turns = true;
     }
 
-    fn on_frame(&mut self, now: Instant, conn: ConnId, header: Header, frame: &[u8]) {
+    /// Handles a message: the range of a buffer.
+    fn on_frame(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        header: Header,
+        buffer: Cow<'_, [u8]>,
+        range: Range<usize>,
+    ) {
         // Nobody gives turns to the connection of another member.
         if self.takes_turns
             && let Some(connection) = self.connections.get_mut(&conn)
@@ -172,11 +169,26 @@ impl Member {
             connection.is_resting = true;
         }
         let negotiated = self.connections.get(&conn).map(|c| &*c.compressors);
+        let negotiated = negotiated.unwrap_or_default();
         let limit = self.message_limit(conn);
-        let frame = match header.op_code {
-            OpCode::Compressed => read_compressed(&header, frame, negotiated, limit),
-            _ => read_frame(header, frame),
-        };
+        let frame = &buffer[range.clone()];
+        if self.jobs.are_run() && decode::decoded_bytes(&header, frame) >= LARGE {
+            let message = Encoded {
+                header,
+                negotiated: negotiated.to_vec(),
+                limit,
+                release: self.program.version.release,
+                buffer: buffer.into_owned(),
+                range,
+            };
+            return self.decode_apart(conn, message);
+        }
+        let frame = decode::read(header, frame, negotiated, limit);
+        self.on_decoded(now, conn, frame);
+    }
+
+    /// Handles the content of a message. A message without one violates the protocol.
+    pub(super) fn on_decoded(&mut self, now: Instant, conn: ConnId, frame: Option<Frame>) {
         match frame {
             Some(Frame::Request(request)) => {
                 self.count_request(request.compressor, &request.name);
@@ -236,6 +248,8 @@ impl Member {
             return id;
         };
         let start = connection.out.len();
+        // The next reply of a stream could overtake this one, unless it waits for its turn.
+        let may_be_apart = self.jobs.are_run() && (self.takes_turns || !request.exhaust);
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         // Servers before 4.4 do not label their errors (RW-16).
         let is_labelled = self.program.version.release >= [4, 4, 0];
@@ -248,17 +262,16 @@ impl Member {
                     reply.labels = labels(request, None, code, retryable);
                 }
                 reply.version = code.and_then(version);
+                if may_be_apart && reply.batch_bytes() >= LARGE {
+                    let content = Content::Reply(Box::new((envelope, reply)));
+                    self.encode_apart(conn, content, request.compressor);
+                    return id;
+                }
                 envelope.write(&mut connection.out, &reply);
             }
             Err(fault) => {
                 let code = fault.error.code;
-                let labels = fault.labels.clone().unwrap_or_else(|| {
-                    let labels = labels(request, Some(code), None, retryable);
-                    match labels.is_empty() {
-                        true => overload::labels(code).unwrap_or_default(),
-                        false => labels,
-                    }
-                });
+                let labels = labels_of(&fault, request, retryable);
                 let backoff = self.overload.base_backoff(&labels);
                 envelope.more = false;
                 let fields = ErrorFields {
@@ -293,6 +306,18 @@ impl Member {
     }
 }
 
+/// Returns the labels of an error.
+fn labels_of(fault: &Fault, request: &Request, retryable: bool) -> Vec<String> {
+    let code = fault.error.code;
+    fault.labels.clone().unwrap_or_else(|| {
+        let labels = labels(request, Some(code), None, retryable);
+        match labels.is_empty() {
+            true => overload::labels(code).unwrap_or_default(),
+            false => labels,
+        }
+    })
+}
+
 /// Returns the largest size of a message of a client that has connected in this way, in bytes. A
 /// router puts the documents of its client's message into an array, which is larger by the numbers
 /// of its elements.
@@ -302,144 +327,4 @@ pub(super) fn largest_message(options: &DeploymentOptions, arrival: Arrival) -> 
         Arrival::Internal => limit.saturating_mul(2),
         Arrival::Direct | Arrival::Forwarded => limit,
     }
-}
-
-/// Decodes a compressed message. Returns `None` if the message violates the protocol. A command
-/// that must not be compressed is refused (COMP-18).
-fn read_compressed(
-    header: &Header,
-    frame: &[u8],
-    negotiated: Option<&[Compressor]>,
-    limit: usize,
-) -> Option<Frame> {
-    let (header, message, id) =
-        compression::unpack(header, frame, negotiated.unwrap_or_default(), limit)?;
-    let mut frame = read_frame(header, &message)?;
-    let (Frame::Request(request) | Frame::Refused(request, _)) = &mut frame;
-    request.compressor = Some(id);
-    match frame {
-        Frame::Request(request) if compression::is_forbidden(&request.name) => {
-            let text = format!("{} must not be compressed", request.name);
-            Some(Frame::Refused(request, fault(ILLEGAL_OPERATION, text)))
-        }
-        frame => Some(frame),
-    }
-}
-
-/// Decodes a message. Returns `None` if the message violates the protocol or is compressed.
-fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
-    match header.op_code {
-        OpCode::Msg => {
-            let message = Message::decode(frame).ok()?;
-            Some(read_message(header, &message))
-        }
-        OpCode::Query => {
-            let query = LegacyQuery::decode(frame).ok()?;
-            let (database, rest) = query.collection.split_once('.')?;
-            if rest != "$cmd" {
-                let command = doc! { "find": rest };
-                let request = request(header, command, Some(database), Flags::default())?;
-                let text = format!("OP_QUERY is no longer supported. {UPGRADE}");
-                return Some(Frame::Refused(request, fault(5_739_101, text)));
-            }
-            let command = owned(query.command)?;
-            let request = request(header, command, Some(database), Flags::default())?;
-            Some(Frame::Request(request))
-        }
-        OpCode::Compressed | OpCode::Reply => None,
-    }
-}
-
-fn read_message(header: Header, message: &Message<'_>) -> Frame {
-    let empty = |name: &str| Request {
-        id: header.request_id,
-        bytes: header.length,
-        compressor: None,
-        legacy: false,
-        reply_wanted: !message.flags.contains(Flags::MORE_TO_COME),
-        exhaust: false,
-        name: name.to_owned(),
-        database: String::new(),
-        command: Document::new(),
-        progress: None,
-    };
-    let Some(mut command) = owned(message.body) else {
-        return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
-    };
-    if let Some(name) = duplicate(message.body, command.len()) {
-        let text = format!("BSON field '{name}' is a duplicate field");
-        return Frame::Refused(empty(name), fault(40413, text));
-    }
-    for section in message.sections() {
-        let Section::Sequence {
-            identifier,
-            documents,
-        } = section
-        else {
-            continue;
-        };
-        let Some(documents) = sequence(documents) else {
-            return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
-        };
-        if command.contains_key(identifier) {
-            let text = format!("BSON field '{identifier}' is a duplicate field");
-            return Frame::Refused(empty(""), fault(40413, text));
-        }
-        command.insert(identifier, documents);
-    }
-    request(header, command, None, message.flags).map_or_else(
-        || {
-            let text = "OP_MSG requests require a $db argument";
-            Frame::Refused(empty(""), fault(40571, text))
-        },
-        Frame::Request,
-    )
-}
-
-/// Returns the name of a field that a document has twice. `distinct` is the number of its names.
-fn duplicate(body: &RawDocument, distinct: usize) -> Option<&str> {
-    let names = || body.iter().flatten().map(|(name, _)| name.as_str());
-    if names().count() == distinct {
-        return None;
-    }
-    let mut seen = BTreeSet::new();
-    names().find(|name| !seen.insert(*name))
-}
-
-fn sequence(mut bytes: &[u8]) -> Option<Vec<Bson>> {
-    let mut documents = Vec::new();
-    while let Some(length) = bytes.first_chunk::<4>() {
-        let length = usize::try_from(i32::from_le_bytes(*length)).ok()?;
-        let (document, rest) = bytes.split_at_checked(length)?;
-        documents.push(Bson::Document(owned(
-            RawDocument::from_bytes(document).ok()?,
-        )?));
-        bytes = rest;
-    }
-    Some(documents)
-}
-
-fn request(
-    header: Header,
-    command: Document,
-    database: Option<&str>,
-    flags: Flags,
-) -> Option<Request> {
-    let database = match database {
-        Some(database) => database.to_owned(),
-        None => command.get_str("$db").ok()?.to_owned(),
-    };
-    let name = command.keys().next()?.clone();
-    Some(Request {
-        id: header.request_id,
-        bytes: header.length,
-        compressor: None,
-        legacy: header.op_code == OpCode::Query,
-        reply_wanted: !flags.contains(Flags::MORE_TO_COME),
-        exhaust: flags.contains(Flags::EXHAUST_ALLOWED),
-        name,
-        database,
-        command,
-        progress: None,
-    })
 }

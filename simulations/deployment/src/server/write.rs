@@ -189,7 +189,8 @@ impl Member {
             _ => self.parse_updates(request)?,
         };
         let retryable = self.retryable_write(request, part.statements.len())?;
-        if retryable.is_some() && part.statements.iter().any(|s| s.multi) {
+        let is_first = retryable.is_some() && part.is_new();
+        if is_first && part.statements.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
         let release = self.release();
@@ -265,7 +266,8 @@ impl Member {
             }
         };
         let retryable = self.retryable_write(request, part.statements.len())?;
-        if retryable.is_some() && part.statements.iter().any(|s| s.limit != 1) {
+        let is_first = retryable.is_some() && part.is_new();
+        if is_first && part.statements.iter().any(|s| s.limit != 1) {
             return Err(fault(72, "Cannot use retryable writes with limit=0"));
         }
         let keeps_documents = self.refuses_removal(&namespace);

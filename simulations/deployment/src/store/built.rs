@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
+use crate::garbage::Garbage;
 use bson::Document;
 
 use super::change::Change;
@@ -56,8 +57,9 @@ impl BuiltIndex {
     }
 
     /// Drops the copies that are left.
-    pub(super) fn drop_copies(&self) {
-        self.copies().clear();
+    pub(super) fn drop_copies(&self, garbage: &mut Garbage) {
+        let copies = std::mem::take(&mut *self.copies());
+        garbage.add(copies.iter().map(Index::bytes).sum(), copies);
     }
 
     /// Returns the specification and the memory of the index in bytes, if a copy is left.

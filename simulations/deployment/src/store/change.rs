@@ -3,6 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::garbage::Garbage;
 use bson::Document;
 
 use super::built::BuiltIndex;
@@ -219,9 +220,9 @@ impl Change {
 
     /// Drops the copies of an index that was built before. A store that carries out the change
     /// later builds the index.
-    pub(crate) fn drop_copies(&self) {
+    pub(crate) fn drop_copies(&self, garbage: &mut Garbage) {
         if let Self::CreateIndex { built, .. } = self {
-            built.drop_copies();
+            built.drop_copies(garbage);
         }
     }
 

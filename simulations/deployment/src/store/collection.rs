@@ -1,11 +1,12 @@
 //! One collection: its documents in natural order, and the indexes over them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
 
 use super::change::Origin;
+use super::chunks::Chunks;
 use super::claims::UniqueKey;
 use super::collation::{self, Collation};
 use super::error::StoreError;
@@ -20,10 +21,11 @@ use super::validation::Validator;
 /// The name of the index on `_id` among unique keys.
 const ID_INDEX: &str = "_id_";
 
-/// A collection's documents, options and indexes.
+/// A collection's documents, options and indexes. Clones share the documents and the entries of the
+/// indexes that do not change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collection {
-    pub(crate) records: BTreeMap<u64, Shared>,
+    pub(crate) records: Chunks<u64, Shared>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) options: Arc<Document>,
     pub(crate) serial: u64,
@@ -31,7 +33,7 @@ pub struct Collection {
     pub(crate) collation: Option<Arc<Collation>>,
     validator: Option<Arc<Validator>>,
     /// The records by their `_id`. Empty for a time series collection, which has no index on `_id`.
-    by_id: BTreeMap<Key, u64>,
+    by_id: Chunks<Key, u64>,
     /// The size of all documents together, in bytes.
     bytes: u64,
 }
@@ -225,8 +227,9 @@ impl Collection {
 
     /// Returns the numbers of the records whose `_id` is a date up to `last`.
     pub(super) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
-        let first = Key(Bson::DateTime(DateTime::MIN));
-        let dates = self.by_id.range(first..=Key(Bson::DateTime(last)));
+        let (first, last) = (DateTime::MIN, Key(Bson::DateTime(last)));
+        let dates = self.by_id.iter_from(&Key(Bson::DateTime(first)));
+        let dates = dates.take_while(move |(date, _)| **date <= last);
         dates.map(|(_, record)| *record)
     }
 

@@ -1,12 +1,12 @@
 //! Secondary indexes, which enforce uniqueness and find documents by the values of one field.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
 
+use super::chunks::Chunks;
 use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
@@ -32,7 +32,7 @@ pub(crate) struct Index {
     is_kept: bool,
     partial: Option<Matcher>,
     pub(crate) collation: Option<Arc<Collation>>,
-    entries: BTreeMap<Vec<Key>, BTreeSet<u64>>,
+    entries: Chunks<Vec<Key>, BTreeSet<u64>>,
     /// The memory of the keys of all documents in bytes.
     bytes: usize,
     /// True if a document ever had several keys.
@@ -71,7 +71,7 @@ impl Index {
                 .iter()
                 .any(|(field, kind)| is_wildcard(field) || kind.as_str() == Some("text")),
             partial: partial.and_then(|filter| Matcher::new(filter, Release::default()).ok()),
-            entries: BTreeMap::new(),
+            entries: Chunks::default(),
             bytes: 0,
             is_multikey: false,
             specification,
@@ -177,7 +177,7 @@ impl Index {
         self.bytes += bytes;
         self.is_multikey |= keys.len() > 1;
         for key in keys {
-            self.entries.entry(key).or_default().insert(record);
+            self.entries.add(key, record);
         }
     }
 
@@ -226,16 +226,16 @@ impl Index {
     /// Returns the numbers of the records with a date up to `last`. One with several dates can be
     /// there several times.
     pub(crate) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
-        let first = vec![Key(Bson::DateTime(DateTime::MIN))];
-        let dates = self.entries.range(first..=vec![Key(Bson::DateTime(last))]);
+        let (first, last) = (DateTime::MIN, [Key(Bson::DateTime(last))]);
+        let dates = self.entries.iter_from(&[Key(Bson::DateTime(first))][..]);
+        let dates = dates.take_while(move |(key, _)| key[..] <= last[..]);
         dates.flat_map(|(_, records)| records).copied()
     }
 
     /// Returns the records whose first field has this value.
     pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {
         let wanted = self.key(value);
-        let from: Bound<&[Key]> = Bound::Included(slice::from_ref(&wanted));
-        let found = self.entries.range::<[Key], _>((from, Bound::Unbounded));
+        let found = self.entries.iter_from(slice::from_ref(&wanted));
         let found = found.take_while(move |(key, _)| key.first() == Some(&wanted));
         found.flat_map(|(_, records)| records).copied()
     }
@@ -248,11 +248,10 @@ impl Index {
             .upper
             .filter(|_| lower.is_none() || !self.is_multikey);
         let upper = upper.map(|value| self.key(value));
-        let from: Bound<&[Key]> = match &lower {
-            Some(lower) => Bound::Included(slice::from_ref(lower)),
-            None => Bound::Unbounded,
+        let found = match &lower {
+            Some(lower) => self.entries.iter_from(slice::from_ref(lower)),
+            None => self.entries.iter(),
         };
-        let found = self.entries.range::<[Key], _>((from, Bound::Unbounded));
         let found = found.take_while(move |(key, _)| {
             upper
                 .as_ref()
@@ -270,7 +269,7 @@ impl Index {
     pub(crate) fn build(
         &mut self,
         namespace: &Namespace,
-        records: &BTreeMap<u64, Shared>,
+        records: &Chunks<u64, Shared>,
         room: usize,
     ) -> Result<(), StoreError> {
         for (record, document) in records {

@@ -12,6 +12,7 @@ mod budget;
 mod built;
 mod catalog;
 mod change;
+mod chunks;
 mod claims;
 mod collation;
 mod collection;
@@ -73,6 +74,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::garbage::{Dropped, Garbage};
 use bson::Document;
 use budget::Budget;
 use collation::Collation;
@@ -166,6 +168,8 @@ struct Data {
     bytes: usize,
     /// The largest serial number that a collection of this store ever got.
     serial: u64,
+    /// The collections and indexes that were dropped, if they are freed by a job.
+    garbage: Garbage,
 }
 
 impl PartialEq for Store {
@@ -211,6 +215,16 @@ impl Store {
             release: self.release,
             ..Self::default()
         }
+    }
+
+    /// Lets dropped data wait until it is [taken](Self::take_garbage).
+    pub(crate) const fn keep_garbage(&mut self) {
+        self.data.garbage.keep();
+    }
+
+    /// Takes the large data that was dropped.
+    pub(crate) fn take_garbage(&mut self) -> Dropped {
+        self.data.garbage.take().unwrap_or_default()
     }
 
     /// Returns the memory that the data and its indexes may still take, in bytes.

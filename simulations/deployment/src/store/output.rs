@@ -286,13 +286,11 @@ impl Store {
         if is_out {
             // An error must leave the old contents in place.
             return self.atomically(|store| {
-                let gone = store
-                    .collection(&target)
-                    .map(|c| c.records.clone())
-                    .unwrap_or_default();
+                let gone = store.collection(&target).map(|c| c.records.clone());
+                let gone = gone.unwrap_or_default();
                 store.ensure(&target)?;
-                for (record, document) in gone {
-                    store.remove(&target, record, document)?;
+                for (record, document) in &gone {
+                    store.remove(&target, *record, document.clone())?;
                 }
                 for document in documents {
                     store.insert_one(&target, Document::clone(&document), environment)?;

@@ -173,7 +173,7 @@ impl Store {
             .map(|p| Projection::new(p, true, self.release))
             .transpose()?;
         let mut found = Vec::new();
-        for (record, document) in collection.records.range(place.record + 1..) {
+        for (record, document) in collection.records.iter_from(&(place.record + 1)) {
             if found.len() >= limit {
                 break;
             }

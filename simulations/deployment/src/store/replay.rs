@@ -151,9 +151,7 @@ impl Data {
                 let collection = Collection::new(options.clone(), *serial);
                 self.place(namespace, Arc::new(collection));
             }
-            Change::DropCollection { namespace, .. } => {
-                self.displace(namespace);
-            }
+            Change::DropCollection { namespace, .. } => self.drop_collection(namespace),
             Change::FillCollection {
                 namespace,
                 contents,
@@ -276,15 +274,25 @@ impl Data {
     }
 
     fn remove_index(&mut self, namespace: &Namespace, position: usize) {
+        let mut removed = None;
         self.change(namespace, |collection| {
             if position < collection.indexes.len() {
-                collection.indexes.remove(position);
+                removed = Some(collection.indexes.remove(position));
             }
         });
+        if let Some(index) = removed {
+            self.garbage.add(index.bytes(), index);
+        }
+    }
+
+    fn drop_collection(&mut self, namespace: &Namespace) {
+        if let Some(collection) = self.displace(namespace) {
+            self.garbage.add(collection.memory(), collection);
+        }
     }
 
     fn exchange(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
-        self.displace(namespace);
+        self.drop_collection(namespace);
         self.place(namespace, collection);
     }
 

@@ -3,7 +3,10 @@
 use super::{addresses, connect, send_command};
 use crate::serve::{Embedded, ServeOptions};
 use bson::{Document, RawDocumentBuf, doc};
+use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
 };
@@ -52,8 +55,8 @@ fn commands() -> Vec<Document> {
     ]
 }
 
-/// Sends each command. Returns its name, and the number of pings of another client until its reply.
-fn run(address: &str) -> Vec<(String, usize)> {
+/// Calls a function while another client sends pings. The function gets their number so far.
+fn beside_pings<T>(address: &str, run: impl FnOnce(&AtomicUsize) -> T) -> T {
     let (pings, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let _over = Over(&is_over);
@@ -66,6 +69,13 @@ fn run(address: &str) -> Vec<(String, usize)> {
                 pings.fetch_add(1, Ordering::Relaxed);
             }
         });
+        run(&pings)
+    })
+}
+
+/// Sends each command. Returns its name, and the number of pings of another client until its reply.
+fn run(address: &str) -> Vec<(String, usize)> {
+    beside_pings(address, |pings| {
         let mut stream = connect(address).expect("connects");
         let counted = commands().into_iter().map(|mut command| {
             let name = command.keys().next().cloned().unwrap_or_default();
@@ -88,6 +98,71 @@ fn pings_are_answered_while_another_client_writes() {
     let address = addresses(deployment.uri()).remove(0);
     for (name, pings) in run(&address).into_iter().skip(1) {
         assert!(pings >= PINGS, "{name}: {pings} pings were answered");
+    }
+    deployment.check_members().expect("equal data");
+}
+
+/// The number of documents of a large message, which has 10 MB.
+const DOCUMENTS: i32 = 40_000;
+
+/// The least number of pings that are answered while a large message is decoded. If it were decoded
+/// while the other clients wait, few would be: one for each MiB that the server has still to read,
+/// of which the system buffers some.
+const PINGS_BESIDE_DECODING: usize = 30;
+
+/// Returns the message of an insert with a document sequence. The command has this further field.
+fn large_message(field: &str) -> Vec<u8> {
+    let document = |n: i32| doc! { "_id": n, "a": n, "b": [n, n], "s": "x".repeat(200) };
+    let documents = (0..DOCUMENTS).map(|n| document(n).to_vec().expect("valid"));
+    let documents: Vec<u8> = documents.flatten().collect();
+    let mut body = doc! { "insert": "large", "$db": "d" };
+    body.insert(field, true);
+    let body = RawDocumentBuf::try_from(&body).expect("a command");
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 1, 0)
+        .body(&body)
+        .sequence("documents", &documents)
+        .end();
+    bytes
+}
+
+/// Reads one reply.
+fn reply(stream: &mut TcpStream) -> Document {
+    let mut decoder = FrameDecoder::new();
+    loop {
+        if let Some((_, frame)) = decoder.frame().expect("a frame") {
+            let message = Message::decode(frame).expect("a message");
+            return Document::try_from(message.body).expect("a document");
+        }
+        let count = stream.read(decoder.spare().expect("room")).expect("read");
+        assert!(count > 0, "the connection is open");
+        decoder.filled(count);
+    }
+}
+
+#[test]
+fn pings_are_answered_while_the_large_message_of_another_client_is_decoded() {
+    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    // An insert of a wrong form ends when its message is decoded and its form was checked.
+    for (field, code, n) in [
+        ("unknown", Some(40415), None),
+        ("ordered", None, Some(DOCUMENTS)),
+    ] {
+        let message = large_message(field);
+        let (reply, pings) = beside_pings(&address, |pings| {
+            let mut stream = connect(&address).expect("connects");
+            stream.write_all(&message).expect("written");
+            let before = pings.load(Ordering::Relaxed);
+            let reply = reply(&mut stream);
+            (reply, pings.load(Ordering::Relaxed) - before)
+        });
+        assert_eq!(reply.get_i32("code").ok(), code, "{reply}");
+        assert_eq!(reply.get_i32("n").ok(), n, "{reply}");
+        assert!(
+            pings >= PINGS_BESIDE_DECODING,
+            "{pings} pings were answered"
+        );
     }
     deployment.check_members().expect("equal data");
 }

@@ -24,6 +24,7 @@ mod index_builds;
 mod initial_sync;
 mod interrupted_writes;
 mod jobs;
+mod large_messages;
 mod malformed;
 mod membership;
 mod memory;

@@ -153,7 +153,10 @@ impl World {
             if let Some((_, _, reply)) = self.reply(conn) {
                 return Some(reply);
             }
-            if self.deployment.has_parts() {
+            if let Some(job) = self.deployment.poll_short_job() {
+                self.deployment.handle_job_done(self.now, job.run());
+                self.drain();
+            } else if self.deployment.has_parts() {
                 self.deployment.run_part(self.now);
                 self.drain();
             } else if self.closed.contains(&conn) || !self.step(limit) {

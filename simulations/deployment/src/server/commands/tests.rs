@@ -58,6 +58,7 @@ fn a_field_of_a_find_that_is_null_counts_as_missing_in_each_release() {
                 database: "d".to_owned(),
                 command: doc! { "find": "c", field.name: Bson::Null, "$db": "d" },
                 progress: None,
+                checked: None,
             };
             let [major, minor, _] = release;
             let is_known = field.exists((major, minor));

@@ -81,6 +81,7 @@ impl Member {
             };
             return Ok(Outcome::Wait(Waiting::Lock(Box::new(lock)), deadline));
         }
+        self.garbage.add(request.bytes, again);
         self.log(now, guard.and_then(|guard| guard.retry));
         outcome
     }

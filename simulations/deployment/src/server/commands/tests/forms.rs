@@ -205,6 +205,7 @@ impl Case {
             database: self.base.get_str("$db").unwrap_or_default().to_owned(),
             command: command.clone(),
             progress: None,
+            checked: None,
         };
         let found = check(&request, self.version);
         let code = found.as_ref().map_or_else(|fault| fault.error.code, |_| OK);
