@@ -297,7 +297,7 @@ impl Member {
             });
             // The wall clock can be behind the cluster time.
             let wall = wall.and_then(|wall| i64::try_from(wall).ok());
-            let wall = wall.unwrap_or(i64::from(time.time) * 1000);
+            let wall = wall.unwrap_or_else(|| i64::from(time.time) * 1000);
             let term = i64::try_from(term).unwrap_or(i64::MAX);
             (doc! { "ts": time, "t": term }, DateTime::from_millis(wall))
         };
