@@ -228,6 +228,7 @@ impl Scenario {
             .or_else(|| self.option_fault())
             .or_else(|| client::fault(self))
             .or_else(|| self.schedule_fault())
+            .or_else(|| self.secondary_fault())
             .or_else(|| expect::fault(self))
     }
 
