@@ -267,6 +267,8 @@ impl TokioWorld {
     ///   or close its clients.
     /// - For [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name
     ///   server.
+    /// - For a cut between a member or a shard and itself, and a [`Disaster::CutClient`] that loses
+    ///   bytes in neither direction.
     /// - For a [`Disaster::SlowMember`] that neither reads nor writes slowly, that writes slowly
     ///   without a pause, whose pause is longer than 10 s, whose pieces or window have no bytes, or
     ///   that has a window although it does not read slowly.

@@ -333,23 +333,15 @@ impl Disaster {
 }
 
 impl Disaster {
-    /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or of lookups, an overload, a slow member, a jump of a clock or an upgrade
-    /// can have an effect.
+    /// Checks that a deployment has the members and shards that the disaster names, and that a cut,
+    /// a fault of commands or of lookups, an overload, a slow member, a jump of a clock or an
+    /// upgrade can have an effect.
     ///
     /// # Errors
     ///
     /// The text says which member or shard is missing, or what the disaster needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
-        let idle = match self {
-            Self::FailCommands(fault) => fault.idle(),
-            Self::Overload(overload) => overload.idle(),
-            Self::SlowMember(slow) => slow.idle(),
-            Self::FailNames(failures) => failures.idle(),
-            Self::JumpClock(jump) => jump.idle(),
-            _ => None,
-        };
-        if let Some(reason) = idle {
+        if let Some(reason) = self.idle() {
             return Err(reason.to_owned());
         }
         if let Self::Upgrade { version, .. } = self {

@@ -27,6 +27,7 @@ use super::{
     options::{PER_MILLE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::Disaster,
     run_seed,
+    setup::NO_TRANSACTIONS,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -237,7 +238,7 @@ impl Scenario {
             && self.members == Some(1)
             && matches!(self.shape, None | Some(WorldShape::ReplicaSet))
         {
-            return Some("a standalone has no transactions for `applications`".to_owned());
+            return Some(NO_TRANSACTIONS.to_owned());
         }
         let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
         if self.shards.is_some_and(|shards| shards > 1) && !has_routers {
