@@ -7,6 +7,9 @@ use super::{
 };
 use std::collections::BTreeSet;
 
+/// The highest limit of connections.
+const MAX_CONNECTIONS: usize = 1_000_000;
+
 impl Disaster {
     /// Returns the reason why the disaster has no effect in any deployment or cannot be, if there
     /// is one.
@@ -20,6 +23,9 @@ impl Disaster {
                 down: false,
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
+            Self::LimitConnections(most) if most > MAX_CONNECTIONS => {
+                Some("`limit-connections` must be at most 1000000")
+            }
             Self::FailCommands(ref fault) => fault.idle(),
             Self::Overload(ref overload) => overload.idle(),
             Self::SlowMember(ref slow) => slow.idle(),

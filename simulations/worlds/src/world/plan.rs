@@ -71,8 +71,8 @@ pub enum Disaster {
         /// The release, such as `7.0`.
         version: String,
     },
-    /// Each server accepts only this number of connections, and closes further ones at once.
-    /// Connections that are open stay.
+    /// Each server accepts only this number of connections, at most 1,000,000, and closes further
+    /// ones at once. Connections that are open stay.
     LimitConnections(usize),
     /// Messages from one member to another are lost.
     CutMembers {

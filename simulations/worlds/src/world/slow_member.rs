@@ -7,6 +7,9 @@ use std::{fmt, time::Duration};
 /// The longest pause between two pieces. A connection ends after it at the latest.
 const MAX_PAUSE: Span = Span(Duration::from_secs(10));
 
+/// The largest piece and window, 1 GiB.
+const MAX_BYTES: usize = 1 << 30;
+
 /// The slowness of a member towards its clients. A later one of the same member replaces it. A
 /// member that starts again has none, also if it was set while the member was not running.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -20,15 +23,15 @@ pub struct SlowMember {
     pub reads: bool,
     /// True if replies arrive in pieces with pauses between them. Default: true.
     pub writes: bool,
-    /// The size of a piece, in bytes. Default: 16.
+    /// The size of a piece, in bytes, at most 1 GiB. Default: 16.
     pub bytes: usize,
     /// The time between two pieces of a connection, at most 10 s. Default: `None`, for a member
     /// that reads nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Span>,
-    /// The number of bytes of a connection that a client can send before the member reads them.
-    /// Another one than the default needs [`reads`](Self::reads). Default: 64, less than a request,
-    /// because the requests of worlds are small. On real sockets, it has no effect.
+    /// The number of bytes of a connection that a client can send before the member reads them, at
+    /// most 1 GiB. Another one than the default needs [`reads`](Self::reads). Default: 64, less than
+    /// a request, because the requests of worlds are small. On real sockets, it has no effect.
     pub window: usize,
 }
 
@@ -54,6 +57,8 @@ impl SlowMember {
             Some("a `slow-member` with `writes` needs a `pause`")
         } else if self.bytes == 0 || self.window == 0 {
             Some("`bytes` and `window` of a `slow-member` must be above zero")
+        } else if self.bytes > MAX_BYTES || self.window > MAX_BYTES {
+            Some("`bytes` and `window` of a `slow-member` must be at most 1 GiB (1073741824)")
         } else if !self.reads && self.window != Self::default().window {
             Some("a `slow-member` with `window` needs `reads`, which it limits")
         } else if self.pause > Some(MAX_PAUSE) {
