@@ -270,8 +270,9 @@ impl TokioWorld {
     /// - For a cut between a member or a shard and itself, and a [`Disaster::CutClient`] that loses
     ///   bytes in neither direction.
     /// - For a [`Disaster::SlowMember`] that neither reads nor writes slowly, that writes slowly
-    ///   without a pause, whose pause is longer than 10 s, whose pieces or window have no bytes or
-    ///   more than 1 GiB, or that has a window although it does not read slowly.
+    ///   without a pause, whose pause is shorter than 1 ms or longer than 10 s, whose pieces or
+    ///   window have no bytes or more than 1 GiB, or that has a window although it does not read
+    ///   slowly.
     /// - For a [`Disaster::LimitConnections`] of more than 1,000,000.
     /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
     ///   one above 1000.

@@ -49,6 +49,9 @@ pub(super) const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
 /// fails.
 const STEPS: u64 = 500;
 
+/// The factor for a schedule with slow members. A piece of a request or reply takes a step or two.
+const SLOW_STEPS: u64 = 10;
+
 /// The shape of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -200,7 +203,11 @@ impl Scenario {
         let seconds = (options.safety + options.grace).as_secs() + 1;
         let actors = options.members + options.clients * (options.members + options.most_tasks());
         let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
-        options.max_steps = options.max_steps.max(steps);
+        let mut events = self.schedule.iter().flatten();
+        // Those that `swarm` draws have longer pauses.
+        let is_slow = events.any(|scheduled| matches!(scheduled.event, Disaster::SlowMember(_)));
+        let factor = if is_slow { SLOW_STEPS } else { 1 };
+        options.max_steps = options.max_steps.max(steps).saturating_mul(factor);
         options
     }
 
