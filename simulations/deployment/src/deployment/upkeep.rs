@@ -38,7 +38,9 @@ impl Deployment {
     }
 
     /// Sets a fail point of a member, a router or a service, as the command `configureFailPoint`
-    /// does. It acts until it is turned off, has acted as often as it says, or the process ends.
+    /// does. It acts until it is turned off, has acted as often as it says, or the process ends. A
+    /// process begins without fail points, also without those that were set while it was not
+    /// running.
     ///
     /// ```
     /// use bson::doc;

@@ -10,7 +10,8 @@ use std::{fmt, time::Duration};
 const SHORTEST_BLOCK: Duration = Duration::from_millis(1);
 
 /// A fault of some commands, on one member or on all. A later fault of a member replaces an earlier
-/// one, and so does a fail point that a client sets. A member that starts again has none.
+/// one, and so does a fail point that a client sets. A member that starts again has none, also if
+/// it was set while the member was not running.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommandFault {
