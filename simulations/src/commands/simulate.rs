@@ -201,8 +201,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     // Some scenarios are impossible with a part of what seeds draw.
     for seed in arguments.seeds.clone().take(CHECKED_SEEDS) {
         check_setup(seed, way, &scenario.options(seed)).map_err(|failure| {
-            let reason = printable(&failure.message);
-            let text = format!("{name}: with seed {seed}, {reason}");
+            let text = format!("{name}: with seed {seed}, {}", printable(&failure.message));
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
     }

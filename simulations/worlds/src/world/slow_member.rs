@@ -33,8 +33,8 @@ pub struct SlowMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Span>,
     /// The number of bytes of a connection that a client can send before the member reads them, at
-    /// most 1 GiB. Another one than the default needs [`reads`](Self::reads). Default: 64, less than
-    /// a request, because the requests of worlds are small. On real sockets, it has no effect.
+    /// most 1 GiB. Another one than the default needs [`reads`](Self::reads). Default: 64, less
+    /// than a request, because the requests of worlds are small. On real sockets, it has no effect.
     pub window: usize,
 }
 
