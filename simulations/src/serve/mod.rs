@@ -318,7 +318,7 @@ impl Embedded {
         documents: Vec<Document>,
     ) -> Result<(), String> {
         let namespace = Namespace::new(database, collection);
-        self.change(move |deployment, now| deployment.insert(now, &namespace, documents.clone()))
+        self.change(move |deployment, now| deployment.insert(now, &namespace, &documents))
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer

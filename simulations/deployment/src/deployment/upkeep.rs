@@ -97,13 +97,13 @@ impl Deployment {
         &mut self,
         now: Instant,
         namespace: &Namespace,
-        documents: Vec<Document>,
+        documents: &[Document],
     ) -> Result<bool, String> {
         let shard = self.options.shard_of(&namespace.database);
         let Some(writer) = self.writer(shard) else {
             return Ok(false);
         };
-        let inserted = writer.seed(now, namespace, documents);
+        let inserted = writer.seed(now, namespace, documents.to_vec());
         self.settle(now);
         inserted.map(|()| true)
     }
