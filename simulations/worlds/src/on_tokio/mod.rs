@@ -250,8 +250,10 @@ impl TokioWorld {
         self.strike(&cut);
     }
 
-    /// Starts all members that have ended or are shutting down, ends all isolations and cuts, turns
-    /// the fail points `failCommand` off, and sets all rates to zero.
+    /// Starts all members and shards that have ended or are shutting down, lets frozen members run
+    /// on, ends all isolations and cuts, limits of connections, overload, slowness and failing
+    /// lookups, turns the fail points `failCommand` off, and sets all rates to zero. Wall clocks
+    /// and the configuration of the set stay as they are.
     pub fn heal(&self) {
         self.strike(&Disaster::Heal);
     }

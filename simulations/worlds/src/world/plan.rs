@@ -164,9 +164,10 @@ pub enum Disaster {
     EndOverload,
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
-    /// more faults are drawn. Wall clocks stay as they are.
+    /// All cuts are removed, all members and shards run again, also those that were shutting down
+    /// or frozen, commands and lookups no longer fail, no server is slow or overloaded or has a
+    /// [limit of connections](Self::LimitConnections), the name server answers, and no more faults
+    /// are drawn. Wall clocks and the configuration of the set stay as they are.
     Heal,
 }
 
