@@ -9,6 +9,7 @@ use super::{
 };
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use onionskin_core::text::{printable, printable_json};
 use onionskin_simulations::simulate::{
     Sweep, keep_panics, run_keeping, scenarios,
     shrink::shrink,
@@ -200,7 +201,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
     // Some scenarios are impossible with a part of what seeds draw.
     for seed in arguments.seeds.clone().take(CHECKED_SEEDS) {
         check_setup(seed, way, &scenario.options(seed)).map_err(|failure| {
-            let text = format!("{name}: with seed {seed}, {}", failure.message);
+            let text = format!("{name}: with seed {seed}, {}", printable(&failure.message));
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
     }
@@ -252,7 +253,7 @@ fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<Ex
         tell_failed_seeds(&verdict);
     }
     match arguments.json {
-        true => print(&(serde_json::to_string(&verdict)? + "\n"))?,
+        true => print(&json(&verdict)?)?,
         // The standard output is the file of the smaller scenario.
         false if arguments.shrink => tell(&(verdict.summary(began.elapsed()) + "\n")),
         false => print(&(verdict.summary(began.elapsed()) + "\n"))?,
@@ -342,13 +343,14 @@ fn merge(arguments: &Simulate, first: &Path, others: &[PathBuf]) -> io::Result<E
         )));
     }
     let mut text = match arguments.json {
-        true => serde_json::to_string(&verdict)? + "\n",
+        true => json(&verdict)?,
         false => format!("{verdict}\n"),
     };
     if !arguments.json {
         let task = &verdict.task;
         for failed in &verdict.failed_runs {
-            let replay = replay(&task.scenario, failed.seed, &task.way);
+            let name = printable(&task.scenario);
+            let replay = replay(&name, failed.seed, &printable(&task.way));
             text.push_str(&format!("{failed}\n  {replay}\n"));
         }
     }
@@ -363,7 +365,12 @@ fn read(path: &Path) -> io::Result<Verdict> {
     };
     let text =
         scenarios::read(path, MAX_VERDICT_BYTES).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| wrong(printable(&error.to_string()).into_owned()))
+}
+
+fn json(verdict: &Verdict) -> io::Result<String> {
+    let json = serde_json::to_string(verdict)?;
+    Ok(printable_json(&json).into_owned() + "\n")
 }
 
 fn open_outputs<'a>(arguments: &'a Simulate, scenario: &Scenario) -> io::Result<Outputs<'a>> {
@@ -432,7 +439,7 @@ fn replay(name: &str, seed: u64, way: &str) -> String {
 }
 
 fn command(program: &str, name: &str, seed: u64, way: &str) -> String {
-    let (program, name) = (quoted(program), quoted(name));
+    let (program, name, way) = (quoted(program), quoted(name), quoted(way));
     format!("{program} simulate {name} --way {way} --seeds {seed} --trace")
 }
 

@@ -222,8 +222,9 @@ impl Embedded {
         self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
-    /// Starts all members and shards that have ended or are shutting down, removes all cuts between
-    /// them, and turns the fail points `failCommand` off.
+    /// Starts all members and shards that have ended or are shutting down, lets frozen members run
+    /// on, removes all cuts between them, ends limits of connections and overload, and turns the
+    /// fail points `failCommand` off. The faults between programs and members stay.
     pub fn heal(&self) {
         self.strike(Disaster::Heal);
     }
@@ -318,7 +319,7 @@ impl Embedded {
         documents: Vec<Document>,
     ) -> Result<(), String> {
         let namespace = Namespace::new(database, collection);
-        self.change(move |deployment, now| deployment.insert(now, &namespace, documents.clone()))
+        self.change(move |deployment, now| deployment.insert(now, &namespace, &documents))
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer

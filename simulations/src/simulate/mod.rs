@@ -7,6 +7,7 @@ pub mod scenarios;
 pub mod shrink;
 pub mod verdict;
 
+use onionskin_core::text::printable;
 use onionskin_worlds::world::{
     Report, Scenario, Watcher, Way, WorldOptions, run_seed, run_watched,
 };
@@ -173,6 +174,14 @@ fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
         text.unwrap_or_else(|| "without a text".to_owned())
     })
+}
+
+/// Returns a text of one line or more as a terminal shows it.
+fn printable_lines(text: &str) -> String {
+    text.split('\n')
+        .map(printable)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[cfg(test)]

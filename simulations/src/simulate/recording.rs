@@ -6,6 +6,7 @@
 //! trace.
 
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+use onionskin_core::text::printable;
 use onionskin_worlds::world::{Scenario, Step, Watcher, Way, check_setup};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
@@ -62,12 +63,15 @@ impl Heading {
     pub fn run(&self) -> Result<(Scenario, Way), String> {
         let ways = [Way::Core, Way::Runtime];
         let way = ways.into_iter().find(|way| way.to_string() == self.way);
-        let way = way.ok_or_else(|| format!("the way `{}` is unknown", self.way))?;
+        let way = way.ok_or_else(|| format!("the way `{}` is unknown", printable(&self.way)))?;
         let scenario = super::scenarios::parse(&self.definition);
         let scenario = scenario.map_err(|reason| format!("the scenario in it: {reason}"))?;
         match check_setup(self.seed, way, &scenario.options(self.seed)) {
             Ok(()) => Ok((scenario, way)),
-            Err(failure) => Err(format!("the scenario in it: {}", failure.message)),
+            Err(failure) => {
+                let reason = printable(&failure.message);
+                Err(format!("the scenario in it: {reason}"))
+            }
         }
     }
 }
@@ -210,7 +214,10 @@ impl Reader {
 }
 
 fn parse<T: DeserializeOwned>(line: &str) -> io::Result<T> {
-    serde_json::from_str(line).map_err(|error| wrong(&format!("not a recording: {error}")))
+    serde_json::from_str(line).map_err(|error| {
+        let reason = error.to_string();
+        wrong(&format!("not a recording: {}", printable(&reason)))
+    })
 }
 
 /// Returns the error of a recording that cannot be decompressed, or the error of its file.

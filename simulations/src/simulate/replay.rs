@@ -1,6 +1,9 @@
 //! Replays of recorded runs: step by step, and compared with the recording.
 
-use super::recording::{Ending, Line, Reader};
+use super::{
+    printable_lines,
+    recording::{Ending, Line, Reader},
+};
 use onionskin_core::{text::printable, time::Instant};
 use onionskin_deployment::deployment::MemberState;
 use onionskin_worlds::world::{Report, Span, Step, Watcher};
@@ -244,7 +247,7 @@ impl<'a> Replay<'a> {
         if self.last.len() == SHOWN_LINES {
             self.last.pop_front();
         }
-        self.last.push_back(line.to_owned());
+        self.last.push_back(printable(line).into_owned());
     }
 
     /// Prints the last lines and the state, and ends the replay.
@@ -253,7 +256,8 @@ impl<'a> Replay<'a> {
         for line in self.last.iter().take(self.last.len().saturating_sub(own)) {
             writeln!(self.out, "{line}")?;
         }
-        write!(self.out, "{}\n{}", step.lines, step.state())?;
+        let (lines, state) = (printable_lines(step.lines), step.state());
+        write!(self.out, "{lines}\n{}", printable_lines(&state))?;
         self.outcome = Some(Outcome::Stopped);
         Ok(ControlFlow::Break(()))
     }
@@ -280,7 +284,7 @@ impl<'a> Replay<'a> {
 
     /// Prints a step, and reads commands until one of them goes on or ends the replay.
     fn ask(&mut self, step: &Step<'_>) -> io::Result<ControlFlow<()>> {
-        write!(self.out, "{}", step.lines)?;
+        write!(self.out, "{}", printable_lines(step.lines))?;
         if step.is_last {
             writeln!(self.out, "The run ends here.")?;
         }
@@ -354,7 +358,7 @@ impl<'a> Replay<'a> {
                 text if text.is_empty() => {
                     writeln!(self.out, "no part of the state has the text `{wanted}`")
                 }
-                text => write!(self.out, "{text}"),
+                text => write!(self.out, "{}", printable_lines(&text)),
             },
             _ => write!(self.out, "{HELP}"),
         }
@@ -366,6 +370,7 @@ impl<'a> Replay<'a> {
     }
 
     fn difference(&self, recorded: &Line, line: &str) -> String {
+        let line = printable(line);
         let mut text = format!("line {} differs:\n", self.lines + 1);
         for line in &self.last {
             text += &format!("  {line}\n");

@@ -1,5 +1,6 @@
 //! The scenarios by name, and those in files.
 
+use super::printable_lines;
 use onionskin_worlds::world::Scenario;
 use std::{
     fs::File,
@@ -83,9 +84,9 @@ pub fn list() -> impl Iterator<Item = (&'static str, Scenario)> {
 ///
 /// # Errors
 ///
-/// A description of what is wrong with the text.
+/// A description of what is wrong with the text, which a terminal shows as it is.
 pub fn parse(text: &str) -> Result<Scenario, String> {
-    Scenario::from_toml(text).map_err(|error| error.to_string())
+    Scenario::from_toml(text).map_err(|error| printable_lines(&error.to_string()))
 }
 
 /// Returns the text of a file that describes a scenario.

@@ -1,5 +1,7 @@
 //! The result of a sweep, as text and as JSON.
 
+use super::printable_lines;
+use onionskin_core::text::printable;
 use onionskin_worlds::world::{FailureKind, Report};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, time::Duration};
@@ -83,7 +85,10 @@ impl fmt::Display for FailedRun {
         write!(
             f,
             "seed {}: {:?} at {}: {}",
-            self.seed, self.fault, self.at, self.message
+            self.seed,
+            self.fault,
+            printable(&self.at),
+            printable_lines(&self.message)
         )
     }
 }
@@ -299,8 +304,8 @@ impl fmt::Display for Verdict {
             f,
             "{} ({}): {} of {} seeds, {} failed; {} operations succeeded in {} steps; {} virtual \
              seconds",
-            self.task.scenario,
-            self.task.way,
+            printable(&self.task.scenario),
+            printable(&self.task.way),
             self.seeds,
             self.wanted,
             self.failures.total(),
@@ -337,6 +342,7 @@ fn combined(one: &str, other: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onionskin_core::text::is_unprintable;
 
     /// Returns the verdict on a shard of three, in which a run has panicked.
     fn shard(place: u64) -> Verdict {
@@ -365,6 +371,19 @@ mod tests {
         assert_eq!((all.seeds, all.wanted, all.failures.total()), (3, 3, 3));
         assert_eq!(all.failures.worst(), Some(Fault::Crash));
         assert_eq!((all.digest.as_str(), all.missing()), ("00", None));
+    }
+
+    #[test]
+    fn texts_of_an_altered_verdict_are_shown_without_control_characters() {
+        let mut verdict = shard(1);
+        verdict.task.scenario = "\u{1b}[2J".to_owned();
+        verdict.task.way = "\u{9b}2J".to_owned();
+        let failed = &mut verdict.failed_runs[0];
+        (failed.at, failed.message) = ("\r".to_owned(), "one\ntwo\u{202e}".to_owned());
+        let text = format!("{verdict}\n{}", verdict.failed_runs[0]);
+        let is_wrong = |c: char| c != '\n' && is_unprintable(c);
+        assert!(!text.contains(is_wrong), "{text:?}");
+        assert!(text.contains("one\ntwo"), "{text:?}");
     }
 
     #[test]

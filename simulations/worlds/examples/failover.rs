@@ -1,5 +1,5 @@
 //! A replica set fails over under a program on tokio, in virtual time. The same number gives the
-//! same run:
+//! same run on the same machine:
 //!
 //!     cargo run -p onionskin-worlds --features tokio --example failover -- 7
 
@@ -82,10 +82,8 @@ async fn fail_over(seed: u64) -> onionskin_tokio::Result<()> {
         lost.len()
     ));
     client.shutdown().await;
-    println!(
-        "Seed {seed} always gives the digest {}.",
-        short(world.digest())
-    );
+    let digest = short(world.digest());
+    println!("Seed {seed} has the digest {digest} each time on this machine.");
     Ok(())
 }
 

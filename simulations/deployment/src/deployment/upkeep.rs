@@ -38,7 +38,9 @@ impl Deployment {
     }
 
     /// Sets a fail point of a member, a router or a service, as the command `configureFailPoint`
-    /// does. It acts until it is turned off, has acted as often as it says, or the process ends.
+    /// does. It acts until it is turned off, has acted as often as it says, or the process ends. A
+    /// process begins without fail points, also without those that were set while it was not
+    /// running.
     ///
     /// ```
     /// use bson::doc;
@@ -95,13 +97,13 @@ impl Deployment {
         &mut self,
         now: Instant,
         namespace: &Namespace,
-        documents: Vec<Document>,
+        documents: &[Document],
     ) -> Result<bool, String> {
         let shard = self.options.shard_of(&namespace.database);
         let Some(writer) = self.writer(shard) else {
             return Ok(false);
         };
-        let inserted = writer.seed(now, namespace, documents);
+        let inserted = writer.seed(now, namespace, documents.to_vec());
         self.settle(now);
         inserted.map(|()| true)
     }

@@ -33,10 +33,9 @@ impl Member {
         self.cursors.clear();
         self.transactions = Transactions::default();
         self.commits.clear();
-        self.fail_points.clear();
+        self.end_fail_points();
         self.kept_view = None;
         self.expires_at = None;
-        self.replica.set_producing(true);
         self.admission = Admission::default();
         self.overload = Overload::default();
         self.routing = Routing::default();
@@ -52,11 +51,18 @@ impl Member {
 
     pub(crate) fn restart(&mut self, now: Instant) {
         self.replica.restart(now);
-        // It can have been set while the process was not running.
+        // They can have been set while the process was not running.
         self.overload = Overload::default();
+        self.end_fail_points();
         self.up = true;
         self.begin_life(now);
         self.schedule_expiry(now);
+    }
+
+    /// Turns all fail points off.
+    pub(super) fn end_fail_points(&mut self) {
+        self.fail_points.clear();
+        self.replica.set_producing(true);
     }
 
     /// Starts a step-down. Returns false if this member is not the primary of a replica set, or is

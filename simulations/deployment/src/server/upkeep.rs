@@ -24,8 +24,7 @@ impl Member {
         self.requires_api = false;
         self.admission.reset();
         self.admit_queued(now);
-        self.fail_points.clear();
-        self.replica.set_producing(true);
+        self.end_fail_points();
         self.end_blocks(now);
         self.quiesces_until = None;
         self.replica.permit_elections(now);

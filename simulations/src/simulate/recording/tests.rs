@@ -325,3 +325,23 @@ fn a_file_that_is_no_recording_is_refused() {
     file.rewrite(&"x".repeat(2 * 1024 * 1024));
     assert!(Reader::open(&file.0).is_err_and(|e| e.to_string().contains("too long")));
 }
+
+#[test]
+fn texts_of_an_altered_recording_are_shown_without_control_characters() {
+    let file = Temporary::new("altered");
+    file.record(7, Way::Core);
+    let text = file.text();
+    for (old, new) in [
+        ("\"core\"", "\"\\u001b[2J\""),
+        ("\"seed\"", "\"\\u001b[2J\""),
+        ("tasks", "\\u001b[2J"),
+    ] {
+        file.rewrite(&text.replacen(old, new, 1));
+        let reason = match Reader::open(&file.0) {
+            Ok((_, heading)) => heading.run().expect_err("it was altered"),
+            Err(error) => error.to_string(),
+        };
+        assert!(reason.contains("[2J"), "{reason:?}");
+        assert!(!reason.contains('\u{1b}'), "{reason:?}");
+    }
+}

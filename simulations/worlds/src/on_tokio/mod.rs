@@ -250,8 +250,10 @@ impl TokioWorld {
         self.strike(&cut);
     }
 
-    /// Starts all members that have ended or are shutting down, ends all isolations and cuts, turns
-    /// the fail points `failCommand` off, and sets all rates to zero.
+    /// Starts all members and shards that have ended or are shutting down, lets frozen members run
+    /// on, ends all isolations and cuts, limits of connections, overload, slowness and failing
+    /// lookups, turns the fail points `failCommand` off, and sets all rates to zero. Wall clocks
+    /// and the configuration of the set stay as they are.
     pub fn heal(&self) {
         self.strike(&Disaster::Heal);
     }
@@ -267,16 +269,21 @@ impl TokioWorld {
     ///   or close its clients.
     /// - For [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name
     ///   server.
+    /// - For a cut between a member or a shard and itself, and a [`Disaster::CutClient`] that loses
+    ///   bytes in neither direction.
     /// - For a [`Disaster::SlowMember`] that neither reads nor writes slowly, that writes slowly
-    ///   without a pause, whose pause is longer than 10 s, whose pieces or window have no bytes, or
-    ///   that has a window although it does not read slowly.
+    ///   without a pause, whose pause is shorter than 1 ms or longer than 10 s, whose pieces or
+    ///   window have no bytes or more than 1 GiB, or that has a window although it does not read
+    ///   slowly.
+    /// - For a [`Disaster::LimitConnections`] of more than 1,000,000.
     /// - For a [`Disaster::Overload`] or [`Disaster::FailNames`] without a rate above zero, or with
     ///   one above 1000.
     /// - For a [`Disaster::JumpClock`] of both or neither of a member and a client, with both or
     ///   neither of `forward` and `back`, or by less than 1 ms or more than a day.
     /// - For a [`Disaster::FailCommands`] without commands or with one that servers do not have,
     ///   without all of a code, a close and a block of a millisecond or more, with a code of 0 or
-    ///   less, with both a code and a close, with labels and no code, or with 0 times.
+    ///   less, with both a code and a close, with labels and no code, with 0 times, or with a block
+    ///   of more than a day.
     pub fn strike(&self, disaster: &Disaster) {
         let check = |deployment: &Deployment| disaster.check(deployment.options());
         if let Err(reason) = self.runtime().inspect(check) {

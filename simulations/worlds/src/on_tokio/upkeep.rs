@@ -46,7 +46,7 @@ impl TokioWorld {
     ) -> Result<(), String> {
         let namespace = Namespace::new(database, collection);
         let insert = |deployment: &mut Deployment, now: Instant| {
-            deployment.insert(now, &namespace, documents.clone())
+            deployment.insert(now, &namespace, &documents)
         };
         self.change(insert).await
     }

@@ -1,6 +1,6 @@
 //! Commands that fail for a while, as the fail point `failCommand` of the servers makes them.
 
-use super::scenario::Span;
+use super::scenario::{MAX_SPAN, Span};
 use bson::{Bson, Document, doc};
 use onionskin_deployment::deployment::{Deployment, is_command};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use std::{fmt, time::Duration};
 const SHORTEST_BLOCK: Duration = Duration::from_millis(1);
 
 /// A fault of some commands, on one member or on all. A later fault of a member replaces an earlier
-/// one, and so does a fail point that a client sets. A member that starts again has none.
+/// one, and so does a fail point that a client sets. A member that starts again has none, also if
+/// it was set while the member was not running.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommandFault {
@@ -29,7 +30,7 @@ pub struct CommandFault {
     /// True if the connection of the command is closed, instead of a reply.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
-    /// The time by which the commands are delayed.
+    /// The time by which the commands are delayed, at most a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<Span>,
     /// The number of commands on each of the members that have the fault. `None` until the faults
@@ -48,6 +49,8 @@ impl CommandFault {
             Some("one of the `commands` of `fail-commands` is none of the servers")
         } else if self.code.is_none() && !self.close && !blocks {
             Some("`fail-commands` needs a `code`, `close`, or `block` of a millisecond or more")
+        } else if self.block > Some(MAX_SPAN) {
+            Some("the `block` of `fail-commands` must be at most a day")
         } else if self.code.is_some_and(|code| code <= 0) {
             Some("the `code` of `fail-commands` must be above zero")
         } else if self.code.is_some() && self.close {

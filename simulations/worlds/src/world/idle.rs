@@ -7,24 +7,44 @@ use super::{
 };
 use std::collections::BTreeSet;
 
-impl Scenario {
-    /// Returns the reason why an event has no effect, if there is one.
-    pub(super) fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
-        let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
-        match *event {
-            Disaster::CutMembers { from, to } | Disaster::CutShards { from, to } if from == to => {
+/// The highest limit of connections.
+const MAX_CONNECTIONS: usize = 1_000_000;
+
+impl Disaster {
+    /// Returns the reason why the disaster has no effect in any deployment or cannot be, if there
+    /// is one.
+    pub(super) fn idle(&self) -> Option<&'static str> {
+        match *self {
+            Self::CutMembers { from, to } | Self::CutShards { from, to } if from == to => {
                 Some("a cut is between two different members or shards")
             }
-            Disaster::CutClient {
+            Self::CutClient {
                 up: false,
                 down: false,
                 ..
             } => Some("a `cut-client` needs `up` or `down`"),
-            Disaster::FailCommands(ref fault) => fault.idle(),
-            Disaster::Overload(ref overload) => overload.idle(),
-            Disaster::SlowMember(ref slow) => slow.idle(),
-            Disaster::FailNames(ref failures) => failures.idle(),
-            Disaster::JumpClock(ref jump) => jump.idle(),
+            Self::LimitConnections(most) if most > MAX_CONNECTIONS => {
+                Some("`limit-connections` must be at most 1000000")
+            }
+            Self::FailCommands(ref fault) => fault.idle(),
+            Self::Overload(ref overload) => overload.idle(),
+            Self::SlowMember(ref slow) => slow.idle(),
+            Self::FailNames(ref failures) => failures.idle(),
+            Self::JumpClock(ref jump) => jump.idle(),
+            _ => None,
+        }
+    }
+}
+
+impl Scenario {
+    /// Returns the reason why an event has no effect, if there is one.
+    pub(super) fn idle_event(&self, event: &Disaster) -> Option<&'static str> {
+        let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
+        let reason = event.idle();
+        if reason.is_some() {
+            return reason;
+        }
+        match *event {
             Disaster::ListMembers(_) | Disaster::SilenceNames if self.srv != Some(true) => {
                 Some("only clients with `srv` have a name server")
             }
@@ -108,6 +128,30 @@ impl Scenario {
             Some("a `reconfigure` cannot change `arbiter`")
         } else {
             self.lacks_configuration().or_else(|| new.options().fault())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::runtime::member_addresses;
+    use onionskin_deployment::deployment::DeploymentOptions;
+
+    #[test]
+    fn a_cut_that_loses_nothing_is_refused_in_each_deployment() {
+        let options = DeploymentOptions::sharded(member_addresses(2));
+        for cut in [
+            Disaster::CutMembers { from: 1, to: 1 },
+            Disaster::CutShards { from: 0, to: 0 },
+            Disaster::CutClient {
+                client: 0,
+                member: 0,
+                up: false,
+                down: false,
+            },
+        ] {
+            assert!(cut.check(&options).is_err(), "{cut}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The options of the members of a replica set, as a scenario names them.
 
 use super::span::Span;
+use onionskin_core::text::printable;
 use onionskin_deployment::deployment::{MemberOptions, ServerVersion};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -63,7 +64,7 @@ impl fmt::Display for WorldMember {
             write!(f, ", delayed by {}", String::from(delay))?;
         }
         for (key, value) in &self.tags {
-            write!(f, ", {key} {value}")?;
+            write!(f, ", {} {}", printable(key), printable(value))?;
         }
         Ok(())
     }

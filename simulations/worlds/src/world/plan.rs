@@ -71,8 +71,8 @@ pub enum Disaster {
         /// The release, such as `7.0`.
         version: String,
     },
-    /// Each server accepts only this number of connections, and closes further ones at once.
-    /// Connections that are open stay.
+    /// Each server accepts only this number of connections, at most 1,000,000, and closes further
+    /// ones at once. Connections that are open stay.
     LimitConnections(usize),
     /// Messages from one member to another are lost.
     CutMembers {
@@ -164,9 +164,10 @@ pub enum Disaster {
     EndOverload,
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// All cuts are removed, all members run again, also those that were shutting down or frozen,
-    /// commands no longer fail, no server is slow or overloaded, the name server answers, and no
-    /// more faults are drawn. Wall clocks stay as they are.
+    /// All cuts are removed, all members and shards run again, also those that were shutting down
+    /// or frozen, commands and lookups no longer fail, no server is slow or overloaded or has a
+    /// [limit of connections](Self::LimitConnections), the name server answers, and no more faults
+    /// are drawn. Wall clocks and the configuration of the set stay as they are.
     Heal,
 }
 
@@ -333,23 +334,15 @@ impl Disaster {
 }
 
 impl Disaster {
-    /// Checks that a deployment has the members and shards that the disaster names, and that a
-    /// fault of commands or of lookups, an overload, a slow member, a jump of a clock or an upgrade
-    /// can have an effect.
+    /// Checks that a deployment has the members and shards that the disaster names, and that a cut,
+    /// a fault of commands or of lookups, an overload, a slow member, a jump of a clock or an
+    /// upgrade can have an effect.
     ///
     /// # Errors
     ///
     /// The text says which member or shard is missing, or what the disaster needs.
     pub fn check(&self, options: &DeploymentOptions) -> Result<(), String> {
-        let idle = match self {
-            Self::FailCommands(fault) => fault.idle(),
-            Self::Overload(overload) => overload.idle(),
-            Self::SlowMember(slow) => slow.idle(),
-            Self::FailNames(failures) => failures.idle(),
-            Self::JumpClock(jump) => jump.idle(),
-            _ => None,
-        };
-        if let Some(reason) = idle {
+        if let Some(reason) = self.idle() {
             return Err(reason.to_owned());
         }
         if let Self::Upgrade { version, .. } = self {

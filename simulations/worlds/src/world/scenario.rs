@@ -27,6 +27,7 @@ use super::{
     options::{PER_MILLE, Rates, Way, Workload, WorldOptions, WorldProxy},
     plan::Disaster,
     run_seed,
+    setup::NO_TRANSACTIONS,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub(super) const MAX_SPAN: Span = Span(Duration::from_secs(24 * 3600));
 /// The steps for each second of a run and for each member, link and caller, above which the run
 /// fails.
 const STEPS: u64 = 500;
+
+/// The factor for a schedule with slow members. A piece of a request or reply takes a step or two.
+const SLOW_STEPS: u64 = 10;
 
 /// The shape of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -199,7 +203,11 @@ impl Scenario {
         let seconds = (options.safety + options.grace).as_secs() + 1;
         let actors = options.members + options.clients * (options.members + options.most_tasks());
         let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
-        options.max_steps = options.max_steps.max(steps);
+        let mut events = self.schedule.iter().flatten();
+        // Those that `swarm` draws have longer pauses.
+        let is_slow = events.any(|scheduled| matches!(scheduled.event, Disaster::SlowMember(_)));
+        let factor = if is_slow { SLOW_STEPS } else { 1 };
+        options.max_steps = options.max_steps.max(steps).saturating_mul(factor);
         options
     }
 
@@ -228,6 +236,7 @@ impl Scenario {
             .or_else(|| self.option_fault())
             .or_else(|| client::fault(self))
             .or_else(|| self.schedule_fault())
+            .or_else(|| self.secondary_fault())
             .or_else(|| expect::fault(self))
     }
 
@@ -236,7 +245,7 @@ impl Scenario {
             && self.members == Some(1)
             && matches!(self.shape, None | Some(WorldShape::ReplicaSet))
         {
-            return Some("a standalone has no transactions for `applications`".to_owned());
+            return Some(NO_TRANSACTIONS.to_owned());
         }
         let has_routers = !matches!(self.shape, None | Some(WorldShape::ReplicaSet));
         if self.shards.is_some_and(|shards| shards > 1) && !has_routers {

@@ -1,11 +1,11 @@
-//! Checks of the schedule of a scenario: the times of events, and events that need members, clients
-//! or shards which the world does not have.
+//! Checks of the schedule of a scenario: the times of events, events that need members, clients or
+//! shards which the world does not have, and sets without a secondary for reads at the end.
 
 use super::{
     member::WorldMember,
     options::{GRACE, Workload},
     plan::{Disaster, Needs},
-    scenario::{Scenario, Scheduled},
+    scenario::{Scenario, Scheduled, WorldShape},
 };
 
 impl Scenario {
@@ -16,7 +16,7 @@ impl Scenario {
         let Some(safety) = self.safety else {
             return Some("a `schedule` needs `safety`, the time after which faults end".to_owned());
         };
-        let fault = events.find_map(|Scheduled { at, event }| {
+        events.find_map(|Scheduled { at, event }| {
             let Needs {
                 members,
                 clients,
@@ -42,26 +42,22 @@ impl Scenario {
             lacks("members", members, self.members)
                 .or_else(|| lacks("clients", clients, self.clients))
                 .or_else(|| lacks("shards", shards, self.shards))
-        });
-        fault.or_else(|| self.secondary_fault())
+        })
     }
 
-    /// Returns the reason why reads of the mode `secondary` fail at the end, if the events leave no
-    /// member for them. Applications have no such reads.
-    fn secondary_fault(&self) -> Option<String> {
-        let mut events: Vec<&Scheduled> = self.schedule.iter().flatten().collect();
-        events.sort_by_key(|scheduled| scheduled.at);
-        let removes = |scheduled: &&Scheduled| {
-            matches!(
-                scheduled.event,
-                Disaster::RemoveMember(_) | Disaster::ForceConfiguration { .. }
-            )
-        };
-        if self.workload == Some(Workload::Applications) || !events.iter().any(removes) {
+    /// Returns the reason why reads of the mode `secondary` fail at the end, if the options of the
+    /// members and the events leave no member for them. Each event has its members. Applications
+    /// have no such reads.
+    pub(super) fn secondary_fault(&self) -> Option<String> {
+        let number = self.members.unwrap_or(1);
+        let is_set = self.shape == Some(WorldShape::ReplicaSet) && number > 1;
+        if !is_set || self.workload == Some(Workload::Applications) {
             return None;
         }
+        let mut events: Vec<&Scheduled> = self.schedule.iter().flatten().collect();
+        events.sort_by_key(|scheduled| scheduled.at);
         let mut members = self.member_options.clone();
-        members.resize(self.members.unwrap_or(1), WorldMember::default());
+        members.resize(number, WorldMember::default());
         for scheduled in events {
             match &scheduled.event {
                 Disaster::RemoveMember(member) => members[*member].absent = true,
@@ -88,8 +84,8 @@ impl Scenario {
         };
         // One of them is the primary.
         (members.iter().filter(is_readable).count() < 2).then(|| {
-            "the schedule leaves no secondary for reads: two members or more that are neither \
-             hidden nor arbiters must be in the set at its end"
+            "there is no secondary for reads: two members or more that are neither hidden nor \
+             arbiters must be in the set at the end of the schedule"
                 .to_owned()
         })
     }
@@ -98,23 +94,34 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Span, WorldShape};
+    use crate::world::Span;
     use std::time::Duration;
 
-    /// Returns the fault of a set of members with these events, one in each second.
-    fn fault(members: usize, events: &[Disaster]) -> Option<String> {
+    /// Returns a set of members with these events, one in each second.
+    fn scenario(members: usize, events: &[Disaster]) -> Scenario {
         let scheduled = |(second, event): (u64, &Disaster)| Scheduled {
             at: Span(Duration::from_secs(second)),
             event: event.clone(),
         };
-        let scenario = Scenario {
+        Scenario {
             shape: Some(WorldShape::ReplicaSet),
             members: Some(members),
             safety: Some(Span(Duration::from_secs(20))),
             schedule: Some((0..).zip(events).map(scheduled).collect()),
             ..Scenario::default()
-        };
-        scenario.fault()
+        }
+    }
+
+    fn fault(members: usize, events: &[Disaster]) -> Option<String> {
+        scenario(members, events).fault()
+    }
+
+    fn hidden() -> WorldMember {
+        WorldMember {
+            priority: Some(0),
+            hidden: true,
+            ..WorldMember::default()
+        }
     }
 
     fn force(remove: &[usize]) -> Disaster {
@@ -128,13 +135,10 @@ mod tests {
     fn a_schedule_that_leaves_no_secondary_is_refused() {
         let hidden = Disaster::Reconfigure {
             member: 1,
-            options: WorldMember {
-                priority: Some(0),
-                hidden: true,
-                ..WorldMember::default()
-            },
+            options: hidden(),
         };
         for (members, events) in [
+            (2, vec![hidden.clone()]),
             (2, vec![Disaster::RemoveMember(1)]),
             (3, vec![force(&[1, 2])]),
             (3, vec![hidden, Disaster::RemoveMember(2)]),
@@ -146,6 +150,34 @@ mod tests {
         assert_eq!(fault(3, &events), None);
         events.push(Disaster::AddMember(1));
         assert_eq!(fault(2, &events), None);
+    }
+
+    #[test]
+    fn members_of_which_none_is_a_secondary_for_reads_are_refused() {
+        let arbiter = WorldMember {
+            arbiter: true,
+            ..WorldMember::default()
+        };
+        let absent = WorldMember {
+            absent: true,
+            ..WorldMember::default()
+        };
+        for second in [hidden(), arbiter, absent.clone()] {
+            let mut scenario = scenario(2, &[]);
+            scenario.member_options = vec![WorldMember::default(), second];
+            for schedule in [scenario.schedule.clone(), None] {
+                scenario.schedule = schedule;
+                let reason = scenario.fault().expect("there is no secondary");
+                assert!(reason.contains("no secondary for reads"), "{reason}");
+            }
+            scenario.members = Some(3);
+            assert_eq!(scenario.fault(), None);
+            (scenario.members, scenario.workload) = (Some(2), Some(Workload::Applications));
+            assert_eq!(scenario.fault(), None);
+        }
+        let mut scenario = scenario(2, &[Disaster::AddMember(1)]);
+        scenario.member_options = vec![WorldMember::default(), absent];
+        assert_eq!(scenario.fault(), None);
     }
 
     #[test]

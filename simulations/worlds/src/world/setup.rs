@@ -268,6 +268,9 @@ pub fn check_setup(seed: u64, way: Way, options: &WorldOptions) -> Result<(), Fa
     Ok(())
 }
 
+/// The reason why a standalone has no applications.
+pub(super) const NO_TRANSACTIONS: &str = "a standalone has no transactions for `applications`";
+
 /// Checks that the callers can do their work in this way.
 pub(super) fn check_workload(way: Way, options: &WorldOptions) -> Result<(), Failure> {
     let is_standalone = options.members == 1 && !options.sharded && !options.load_balanced;
@@ -276,9 +279,9 @@ pub(super) fn check_workload(way: Way, options: &WorldOptions) -> Result<(), Fai
         (Workload::Applications, Way::Core) => Err(impossible(
             &"the core alone has no sessions for `applications`",
         )),
-        (Workload::Applications, Way::Runtime) if is_standalone => Err(impossible(
-            &"a standalone has no transactions for `applications`",
-        )),
+        (Workload::Applications, Way::Runtime) if is_standalone => {
+            Err(impossible(&NO_TRANSACTIONS))
+        }
         (Workload::Applications, Way::Runtime) => Ok(()),
     }
 }

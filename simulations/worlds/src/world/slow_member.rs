@@ -4,8 +4,14 @@ use super::scenario::Span;
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
+/// The shortest pause between two pieces. With a shorter one, a run would need too many steps.
+const MIN_PAUSE: Span = Span(Duration::from_millis(1));
+
 /// The longest pause between two pieces. A connection ends after it at the latest.
 const MAX_PAUSE: Span = Span(Duration::from_secs(10));
+
+/// The largest piece and window, 1 GiB.
+const MAX_BYTES: usize = 1 << 30;
 
 /// The slowness of a member towards its clients. A later one of the same member replaces it. A
 /// member that starts again has none, also if it was set while the member was not running.
@@ -20,15 +26,15 @@ pub struct SlowMember {
     pub reads: bool,
     /// True if replies arrive in pieces with pauses between them. Default: true.
     pub writes: bool,
-    /// The size of a piece, in bytes. Default: 16.
+    /// The size of a piece, in bytes, at most 1 GiB. Default: 16.
     pub bytes: usize,
-    /// The time between two pieces of a connection, at most 10 s. Default: `None`, for a member
-    /// that reads nothing.
+    /// The time between two pieces of a connection, from 1 ms to 10 s. Default: `None`, for a
+    /// member that reads nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Span>,
-    /// The number of bytes of a connection that a client can send before the member reads them.
-    /// Another one than the default needs [`reads`](Self::reads). Default: 64, less than a request,
-    /// because the requests of worlds are small. On real sockets, it has no effect.
+    /// The number of bytes of a connection that a client can send before the member reads them, at
+    /// most 1 GiB. Another one than the default needs [`reads`](Self::reads). Default: 64, less
+    /// than a request, because the requests of worlds are small. On real sockets, it has no effect.
     pub window: usize,
 }
 
@@ -54,8 +60,12 @@ impl SlowMember {
             Some("a `slow-member` with `writes` needs a `pause`")
         } else if self.bytes == 0 || self.window == 0 {
             Some("`bytes` and `window` of a `slow-member` must be above zero")
+        } else if self.bytes > MAX_BYTES || self.window > MAX_BYTES {
+            Some("`bytes` and `window` of a `slow-member` must be at most 1 GiB (1073741824)")
         } else if !self.reads && self.window != Self::default().window {
             Some("a `slow-member` with `window` needs `reads`, which it limits")
+        } else if self.pause.is_some_and(|pause| pause < MIN_PAUSE) {
+            Some("the `pause` of a `slow-member` must be at least 1ms")
         } else if self.pause > Some(MAX_PAUSE) {
             Some("the `pause` of a `slow-member` must be at most 10s")
         } else {
@@ -177,6 +187,37 @@ mod tests {
     }
 
     #[test]
+    fn a_run_with_the_smallest_pieces_and_pauses_ends() {
+        let slow = SlowMember {
+            bytes: 1,
+            pause: Some(MIN_PAUSE),
+            ..SlowMember::default()
+        };
+        let steps = |slow: Option<&SlowMember>| {
+            let event = slow.map(|slow| Scheduled {
+                at: Span(Duration::from_secs(2)),
+                event: Disaster::SlowMember(slow.clone()),
+            });
+            let scenario = Scenario {
+                safety: Some(Span(Duration::from_secs(3600))),
+                members: Some(3),
+                schedule: Some(event.into_iter().collect()),
+                ..Scenario::default()
+            };
+            scenario.options(1).max_steps
+        };
+        assert_eq!(steps(Some(&slow)), 10 * steps(None));
+        let events = [
+            (Duration::from_secs(2), Disaster::SlowMember(slow)),
+            (Duration::from_secs(3), Disaster::EndSlowness),
+        ];
+        for way in [Way::Core, Way::Runtime] {
+            let (count, _) = lines(&run(way, 1, &events), " gets 1 bytes ");
+            assert!(count > 100, "{way}: {count}");
+        }
+    }
+
+    #[test]
     fn a_killed_member_sends_no_further_pieces() {
         let slow = SlowMember {
             reads: false,
@@ -203,8 +244,12 @@ mod tests {
         assert!(slow.idle().is_some_and(|why| why.contains("`pause`")));
         slow.pause = Some(Span(Duration::from_secs(11)));
         assert!(slow.idle().is_some_and(|why| why.contains("10s")));
-        slow.pause = Some(MAX_PAUSE);
-        assert_eq!(slow.idle(), None);
+        slow.pause = Some(Span(Duration::from_micros(999)));
+        assert!(slow.idle().is_some_and(|why| why.contains("1ms")));
+        for pause in [MIN_PAUSE, MAX_PAUSE] {
+            slow.pause = Some(pause);
+            assert_eq!(slow.idle(), None);
+        }
         (slow.reads, slow.window) = (false, 100);
         assert!(slow.idle().is_some_and(|why| why.contains("`window`")));
         slow.bytes = 0;

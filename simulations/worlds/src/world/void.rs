@@ -1,6 +1,8 @@
 //! Events that have no effect, because of the state in which the servers are at their time.
 
-use super::{overload::ServerOverload, plan::Disaster, scenario::Span};
+use super::{
+    command_fault::CommandFault, overload::ServerOverload, plan::Disaster, scenario::Span,
+};
 use onionskin_core::time::Instant;
 use onionskin_deployment::deployment::{Deployment, MemberState};
 use std::fmt;
@@ -82,11 +84,15 @@ impl Disaster {
                 let is_primary = deployment.primary() == Some(member);
                 is_primary.then(|| format!("member {member} is primary"))
             }
-            Self::Overload(ServerOverload {
+            Self::FailCommands(CommandFault {
+                member: Some(member),
+                ..
+            })
+            | Self::Overload(ServerOverload {
                 member: Some(member),
                 ..
             }) => is_down(member),
-            Self::Overload(_) => {
+            Self::FailCommands(_) | Self::Overload(_) => {
                 let is_any_up = (0..deployment.members()).any(runs);
                 (!is_any_up).then(|| NO_MEMBER_RUNS.to_owned())
             }

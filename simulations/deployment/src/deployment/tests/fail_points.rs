@@ -78,6 +78,27 @@ fn members_that_fetch_or_apply_no_entries_confirm_no_writes() {
 }
 
 #[test]
+fn a_process_begins_without_fail_points() {
+    let (mut world, primary, conn) = with_primary();
+    let (secondary, now) = ((primary + 1) % 3, world.now);
+    let fail = doc! { "failCommands": ["ping"], "errorCode": 91 };
+    world.deployment.kill(now, secondary);
+    for (point, data) in [("failCommand", fail), ("stopReplProducer", doc! {})] {
+        let command = set(point, "alwaysOn".into(), data);
+        let set = world.deployment.configure_fail_point(secondary, &command);
+        assert_eq!(set, Ok(()), "{point}");
+    }
+    world.deployment.restart(now, secondary);
+    world.run_for(Duration::from_secs(10));
+    let other = world.connect(secondary);
+    assert_eq!(code(&mut world, other, doc! { "ping": 1 }), None);
+    let concern = doc! { "w": 3, "wtimeout": 1000 };
+    let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": concern };
+    let reply = send(&mut world, conn, insert);
+    assert!(!reply.contains_key("writeConcernError"), "{reply}");
+}
+
+#[test]
 fn a_member_applies_entries_again_only_after_both_fail_points_are_off() {
     let (mut world, primary, conn) = with_primary();
     let secondary = world.connect((primary + 1) % 3);

@@ -54,10 +54,10 @@ fn connections_that_wait_for_a_token_are_admitted() {
 fn routers_forget_cursors_and_keep_the_list_of_shards() {
     let mut world = World::new(DeploymentOptions::sharded(vec![Address::tcp("r", 1)]), 1);
     let conn = world.connect(0);
-    let documents = (0..9).map(|id| doc! { "_id": id }).collect();
+    let documents: Vec<_> = (0..9).map(|id| doc! { "_id": id }).collect();
     let inserted = world
         .deployment
-        .insert(world.now, &Namespace::new("d", "c"), documents);
+        .insert(world.now, &Namespace::new("d", "c"), &documents);
     assert_eq!(inserted, Ok(true));
     let shards = doc! { "find": "shards", "$db": "config" };
     let before = send(&mut world, conn, shards.clone());
@@ -159,7 +159,7 @@ fn members_are_level_also_without_a_majority_that_holds_data() {
         let name = Namespace::new("d", "c");
         let inserted = world
             .deployment
-            .insert(world.now, &name, vec![doc! { "_id": id }]);
+            .insert(world.now, &name, &[doc! { "_id": id }]);
         assert_eq!(inserted, Ok(true), "the arbiter's vote keeps the primary");
         assert_eq!(
             world.deployment.is_level(),

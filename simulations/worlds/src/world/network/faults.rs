@@ -218,6 +218,7 @@ impl Network {
             match links.get_mut(id) {
                 Some(link) if is_there && (link.client, link.member) == (client, member) => {
                     link.direction(towards).is_dead = true;
+                    link.sent -= parcel.request_len();
                     false
                 }
                 _ => true,

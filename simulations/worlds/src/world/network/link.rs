@@ -57,6 +57,8 @@ pub(super) struct Link {
     pub(super) has_server: bool,
     pub(super) up: Direction,
     pub(super) down: Direction,
+    /// The number of bytes in transit from the client.
+    pub(super) sent: usize,
     /// The bytes that have arrived and that a slow member has not read.
     pub(super) unread: VecDeque<u8>,
     /// True if the client's side has ended after the unread bytes.
@@ -79,6 +81,7 @@ impl Link {
             has_server: false,
             up: Direction::default(),
             down: Direction::default(),
+            sent: 0,
             unread: VecDeque::new(),
             hangs_up: false,
             awaits_room: false,

@@ -72,6 +72,16 @@ enum Parcel {
     Answer(Incoming),
 }
 
+impl Parcel {
+    /// Returns the number of bytes to the member.
+    const fn request_len(&self) -> usize {
+        match self {
+            Self::Request(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Towards {
@@ -324,6 +334,7 @@ impl Network {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
+        link.sent -= parcel.request_len();
         let conn = ConnId(id.0);
 
         let parcel = match (parcel, link.listener) {
@@ -440,6 +451,7 @@ impl Network {
         }
         let at = at.max(direction.last);
         direction.last = at;
+        link.sent += parcel.request_len();
         self.next_parcel += 1;
         self.under_way.insert((at, self.next_parcel), (id, parcel));
     }

@@ -50,13 +50,7 @@ impl Network {
         let link = self.links.get_mut(&id).filter(|link| link.has_server)?;
         let slow = self.slow.get(&link.member).filter(|slow| slow.reads)?;
         link.awaits_room = true;
-        let parcels = self.under_way.values().filter(|(other, _)| *other == id);
-        let sent = parcels.map(|(_, parcel)| match parcel {
-            Parcel::Request(bytes) => bytes.len(),
-            _ => 0,
-        });
-        let used = link.unread.len() + sent.sum::<usize>();
-        let room = slow.window.saturating_sub(used);
+        let room = slow.window.saturating_sub(link.unread.len() + link.sent);
         if room == 0 {
             self.note_fault(now, id, trace, format_args!("has no room for its client"));
         }
@@ -229,22 +223,62 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Rates, Span, WorldOptions, options::world_seed, setup};
+    use crate::world::{Disaster, Rates, Span, WorldOptions, options::world_seed, setup};
     use onionskin_core::address::Address;
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
     use std::collections::VecDeque;
 
-    #[test]
-    fn the_end_of_slowness_does_not_end_a_stall() {
+    /// Returns a network around a standalone, and the connection of a client to it.
+    fn network() -> (Network, LinkId) {
         let seed = world_seed(1);
         let member = Address::tcp(&setup::host(0), setup::PORT);
         let standalone = DeploymentOptions::standalone(member.clone());
         let deployment = Deployment::new(standalone, &seed).expect("a deployment");
         let options = WorldOptions::drawn(1).calm();
         let mut network = Network::new(deployment, &options, &VecDeque::new(), &seed);
+        let link = network.dial(Instant::ZERO, 0, &member, &mut Trace::new(false));
+        (network, link)
+    }
+
+    #[test]
+    fn bytes_in_transit_and_unread_bytes_take_room() {
+        let (mut network, link) = network();
+        let trace = &mut Trace::new(false);
+        let mut now = Instant::ZERO;
+        while !network.links[&link].has_server {
+            now = network.deadline().expect("the attempt is in transit");
+            network.advance(now, trace);
+        }
+        let nothing = SlowMember {
+            writes: false,
+            ..SlowMember::default()
+        };
+        network.slow_down(now, &nothing, trace);
+        network.send(now, link, &[0; 10], trace);
+        assert_eq!(network.room(now, link, trace), Some(54));
+        while network.links[&link].sent > 0 {
+            now = network.deadline().expect("the bytes are in transit");
+            network.advance(now, trace);
+        }
+        assert_eq!(network.room(now, link, trace), Some(54));
+        network.send(now, link, &[0; 20], trace);
+        assert_eq!(network.room(now, link, trace), Some(34));
+        // A cut loses the bytes in transit.
+        let cut = Disaster::CutClient {
+            client: 0,
+            member: 0,
+            up: true,
+            down: false,
+        };
+        network.strike(now, &cut, trace);
+        assert_eq!(network.room(now, link, trace), Some(54));
+    }
+
+    #[test]
+    fn the_end_of_slowness_does_not_end_a_stall() {
+        let (mut network, link) = network();
         let now = Instant::ZERO;
         let trace = &mut Trace::new(false);
-        let link = network.dial(now, 0, &member, trace);
         let slow = SlowMember {
             reads: false,
             bytes: 1,

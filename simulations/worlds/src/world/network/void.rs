@@ -95,8 +95,8 @@ impl Network {
 mod tests {
     use super::*;
     use crate::world::{
-        LookupFailures, Rates, Scenario, Scheduled, ServerOverload, SlowMember, Span, Way,
-        WorldMember, WorldOptions, WorldProxy, WorldShape, options::world_seed, run_seed,
+        CommandFault, LookupFailures, Rates, Scenario, Scheduled, ServerOverload, SlowMember, Span,
+        Way, WorldMember, WorldOptions, WorldProxy, WorldShape, options::world_seed, run_seed,
         runtime::member_addresses,
     };
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
@@ -155,6 +155,14 @@ mod tests {
                 ..ServerOverload::default()
             })
         };
+        let fail = |member| {
+            Disaster::FailCommands(CommandFault {
+                commands: vec!["ping".to_owned()],
+                member,
+                close: true,
+                ..CommandFault::default()
+            })
+        };
         let down = "member 1 does not run";
         for event in [
             Disaster::Kill(1),
@@ -162,11 +170,12 @@ mod tests {
             freeze,
             slow(Some(1)),
             overload(Some(1)),
+            fail(Some(1)),
         ] {
             assert_eq!(note(&set(), std::slice::from_ref(&event)), None, "{event}");
             check(&set(), &[Disaster::Kill(1), event], down);
         }
-        for event in [slow(None), overload(None)] {
+        for event in [slow(None), overload(None), fail(None)] {
             let mut events: Vec<Disaster> = (0..3).map(Disaster::Kill).collect();
             events.push(event);
             check(&set(), &events, "no member runs");

@@ -50,7 +50,8 @@ impl Scenario {
 mod tests {
     use super::*;
     use crate::world::{
-        Disaster, Pace, Rates, ScenarioBuilder, Span, WorldProxy, WorldShape, options::Workload,
+        ClockJump, CommandFault, Disaster, Pace, Rates, ScenarioBuilder, SlowMember, Span,
+        WorldProxy, WorldShape, options::Workload,
     };
     use std::{collections::BTreeSet, time::Duration};
 
@@ -222,5 +223,68 @@ writes-within = "3s"
         assert_eq!(Scenario::from_toml("tasks = 0"), built);
         let unknown = Scenario::from_toml("task = 1").expect_err("no key");
         assert!(matches!(&unknown, ScenarioError::Text(text) if text.contains("`task`")));
+    }
+
+    /// Returns the events with numbers and lengths of time of these sizes.
+    fn events(number: usize, time: Duration) -> [Disaster; 10] {
+        let (member, pause) = (0, Span(time));
+        let slow = |bytes, window| {
+            Disaster::SlowMember(SlowMember {
+                writes: false,
+                bytes,
+                window,
+                ..SlowMember::default()
+            })
+        };
+        [
+            slow(number, 64),
+            slow(16, number),
+            Disaster::LimitConnections(number),
+            Disaster::FailCommands(CommandFault {
+                commands: vec!["insert".to_owned()],
+                block: Some(pause),
+                ..CommandFault::default()
+            }),
+            Disaster::JumpClock(ClockJump {
+                client: Some(0),
+                back: Some(pause),
+                ..ClockJump::default()
+            }),
+            Disaster::Freeze { client: 0, pause },
+            Disaster::FreezeMember { member, pause },
+            Disaster::CloseClient(number),
+            Disaster::DisconnectClient {
+                client: number,
+                member,
+            },
+            Disaster::ListMembers(vec![number]),
+        ]
+    }
+
+    #[test]
+    fn numbers_without_a_form_in_a_text_are_refused() {
+        let scenario = |event| {
+            Scenario::builder()
+                .shape(WorldShape::ReplicaSet)
+                .members(3)
+                .clients(2)
+                .srv(true)
+                .safety(Duration::from_secs(24 * 3600))
+                .schedule(Duration::ZERO, event)
+                .build()
+        };
+        for event in events(usize::MAX, Duration::MAX) {
+            let text = event.to_string();
+            let refused = scenario(event);
+            assert!(
+                matches!(refused, Err(ScenarioError::Impossible(_))),
+                "{text}"
+            );
+        }
+        for event in events(1, Duration::from_secs(24 * 3600)) {
+            let built = scenario(event).expect("it is possible");
+            let again = built.to_toml().expect("it has small numbers");
+            assert_eq!(Scenario::from_toml(&again), Ok(built));
+        }
     }
 }
