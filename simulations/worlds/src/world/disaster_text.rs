@@ -36,14 +36,7 @@ impl fmt::Display for Disaster {
                 member,
                 up,
                 down,
-            } => {
-                let lost = match (up, down) {
-                    (true, true) => format!("bytes between client {client} and member {member}"),
-                    (true, false) => format!("requests of client {client} to member {member}"),
-                    (false, _) => format!("replies of member {member} to client {client}"),
-                };
-                write!(f, "{lost} are lost")
-            }
+            } => write_cut(f, (*client, *member), (*up, *down)),
             Self::KillShard(shard) => write!(f, "shard {shard} is killed"),
             Self::RestartShard(shard) => write!(f, "shard {shard} starts again"),
             Self::StepDownShard(shard) => write!(f, "shard {shard} steps down"),
@@ -80,4 +73,17 @@ impl fmt::Display for Disaster {
             Self::Heal => f.write_str("all faults end"),
         }
     }
+}
+
+fn write_cut(
+    f: &mut fmt::Formatter<'_>,
+    (client, member): (usize, usize),
+    lost: (bool, bool),
+) -> fmt::Result {
+    let lost = match lost {
+        (true, true) => format!("bytes between client {client} and member {member}"),
+        (true, false) => format!("requests of client {client} to member {member}"),
+        (false, _) => format!("replies of member {member} to client {client}"),
+    };
+    write!(f, "{lost} are lost")
 }

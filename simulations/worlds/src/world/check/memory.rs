@@ -134,18 +134,17 @@ mod tests {
     fn what_does_not_follow_from_connections_and_operations_is_found() {
         let (checker, client) = of(2);
         assert_eq!(checker.check_machines(&client.snapshot()), Ok(()));
-        let changes: [(&str, fn(&mut Snapshot)); 3] = [
-            ("sessions", |kept| kept.idle_sessions = 1000),
-            ("received bytes", |kept| {
-                kept.received_bytes = RECEIVED_BYTES * 9
-            }),
-            ("connections with questions", |kept| {
-                kept.waiting_for_answers = 1000
-            }),
+        let kept = || client.snapshot();
+        let (mut sessions, mut bytes, mut questions) = (kept(), kept(), kept());
+        sessions.idle_sessions = 1000;
+        bytes.received_bytes = RECEIVED_BYTES * 9;
+        questions.waiting_for_answers = 1000;
+        let changes = [
+            (sessions, "sessions"),
+            (bytes, "received bytes"),
+            (questions, "connections with questions"),
         ];
-        for (what, change) in changes {
-            let mut kept = client.snapshot();
-            change(&mut kept);
+        for (kept, what) in changes {
             let error = checker.check_machines(&kept).expect_err(what);
             assert!(error.contains(what), "{error}");
         }
