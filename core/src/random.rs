@@ -23,6 +23,11 @@ impl Seed {
         Self(bytes)
     }
 
+    /// Returns the bytes, for a recording of the client.
+    pub(crate) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Returns the seed for `name`. Numbers drawn under one name do not change those of another
     /// name.
     #[must_use]

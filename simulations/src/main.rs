@@ -11,11 +11,18 @@ use commands::{
     serve::{self, Serve},
     simulate::{self, Simulate},
 };
+use onionskin::recording::RecordingOptions;
 use onionskin_simulations::demo::{self, DemoOptions};
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 /// The largest number of tasks of a demonstration.
 const MAX_TASKS: usize = 10_000;
+
+/// The largest size of the recording of a demonstration.
+const MAX_RECORDING_BYTES: usize = 256 << 20;
+
+/// The reason why a demonstration has no report.
+const FAILED: &str = "the demonstration ended with an error";
 
 /// Runs simulated MongoDB deployments, and explains connections to real ones.
 #[derive(Debug, Parser)]
@@ -39,9 +46,9 @@ enum What {
     /// is 0 if all runs succeed, or else that of the worst failure: 3 crash, 4 safety, 5 liveness.
     /// It is 130 if SIGINT or SIGTERM ends the sweep before a failure.
     Simulate(Simulate),
-    /// Repeat a run that `simulate --record` has recorded, and compare each step with the
-    /// recording. The exit code is 0 if the run is the recorded one, 1 if it differs, and 2 if the
-    /// file cannot be replayed.
+    /// Repeat a run that `simulate --record` has recorded, or the decisions of a client that has
+    /// recorded itself, and compare each step with the recording. The exit code is 0 if all steps
+    /// are the recorded ones, 1 if one differs, and 2 if the file cannot be replayed.
     Replay(ReplayRun),
 }
 
@@ -64,6 +71,10 @@ struct Demo {
     /// and connections, its slow and failed operations, and its events.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Record the client, and write the recording to this file for `replay`. It has the first 256
+    /// MiB, which is more than a minute of load.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -113,11 +124,15 @@ fn main() -> ExitCode {
 
 fn run_demo(demo: Demo) -> io::Result<()> {
     let output = Output::open("report", demo.report.as_deref())?;
+    let recording = Output::open("recording", demo.record.as_deref())?;
     let options = DemoOptions {
         uri: demo.uri,
         tasks: demo.tasks,
         duration: Duration::from_secs(demo.seconds),
         keep_picture: output.is_some(),
+        recording: recording
+            .is_some()
+            .then(|| RecordingOptions::whole(MAX_RECORDING_BYTES)),
         stop: Arc::default(),
     };
     if options.uri.is_some() {
@@ -144,14 +159,23 @@ fn run_demo(demo: Demo) -> io::Result<()> {
     let written = output.map(|output| {
         let page = match &report {
             Ok(report) => report.page().ok_or("the demonstration was not recorded"),
-            Err(_) => Err("the demonstration ended with an error"),
+            Err(_) => Err(FAILED),
         };
-        output.write(page)
+        output.write(page.map(str::as_bytes))
+    });
+    let recorded = recording.map(|output| {
+        let bytes = match &report {
+            Ok(report) => report.recording().ok_or("the client was not recorded"),
+            Err(_) => Err(FAILED),
+        };
+        output.write(bytes)
     });
     let written = written.transpose();
-    if let Ok(Some(line)) = &written {
+    let recorded = recorded.transpose();
+    for line in [&written, &recorded].into_iter().flatten().flatten() {
         commands::print(line)?;
     }
+    let written = written.and(recorded);
     let failure = match report {
         Ok(report) if report.is_sound() => return written.map(|_| ()),
         Ok(report) => io::Error::other(report.verdict().to_string()),

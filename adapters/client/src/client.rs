@@ -110,6 +110,8 @@ impl<R: Runtime> Client<R> {
             seed: None,
             environment: None,
             resolvers: Resolvers::default(),
+            recording: None,
+            failure_file: None,
             logged_warnings: 0,
         }
     }

@@ -42,6 +42,7 @@ mod environment;
 mod events;
 mod exchange;
 mod execution;
+mod failures;
 mod files;
 pub mod futures;
 pub mod gridfs;
@@ -373,6 +374,11 @@ pub mod event {
             event::handlers::sdam::*,
         };
     }
+}
+
+/// Recordings of clients, and their replays.
+pub mod recording {
+    pub use onionskin_core::client::{Recording, RecordingOptions, Replay, ReplayedStep, Verdict};
 }
 
 /// The types of programs, which are operations of one or more commands, for

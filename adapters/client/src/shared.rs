@@ -5,6 +5,7 @@ use crate::{
     client::Handle,
     events::{Delivery, Turn},
     exchange::{ActiveExchange, Started},
+    failures::FailureFile,
     hosts::Hosts,
     ids::ObjectIds,
     resolver::Resolvers,
@@ -55,6 +56,8 @@ pub(crate) struct Shared<R: Runtime> {
     waited: AtomicBool,
     /// The library for the TLS of HTTP requests.
     pub(crate) cryptography: Cryptography,
+    /// The file for the recording after a failure; `None` if there is none.
+    failures: Option<FailureFile>,
     /// The handle of the client, for the commands that the client itself runs.
     pub(crate) handle: OnceLock<Weak<Handle<R>>>,
 }
@@ -104,6 +107,7 @@ impl<R: Runtime> Shared<R> {
         resolvers: Resolvers,
         ids: ObjectIds,
         cryptography: Cryptography,
+        failures: Option<FailureFile>,
     ) -> Arc<Self> {
         let process = runtime.process_id();
         Arc::new(Self {
@@ -128,6 +132,7 @@ impl<R: Runtime> Shared<R> {
             ids,
             waited: AtomicBool::new(false),
             cryptography,
+            failures,
             handle: OnceLock::new(),
         })
     }
@@ -169,6 +174,8 @@ impl<R: Runtime> Shared<R> {
         let result = input(&mut guard, now);
         let deferred = guard.collect_orders();
         self.delivery.queue(&mut guard.core);
+        let failures = self.failures.as_ref();
+        let recording = failures.and_then(|file| Some((file, file.take(&mut guard.core, now)?)));
         drop(guard);
         #[cfg(feature = "__lock-times")]
         drop(watch);
@@ -178,6 +185,9 @@ impl<R: Runtime> Shared<R> {
                 self.deliver();
             }
             self.carry_out(deferred);
+        }
+        if let Some((file, recording)) = recording {
+            file.write(&self.runtime, recording);
         }
         self.deliver();
         result

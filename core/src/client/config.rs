@@ -1,6 +1,9 @@
 //! The configuration of a client, and the options of its parts.
 
-use super::attempts::scanning::ScanRules;
+use super::{
+    attempts::scanning::ScanRules,
+    recording::{Recorder, RecordingOptions},
+};
 use crate::{
     compression::CompressionPlan,
     connection::{HandshakeOptions, Layers},
@@ -29,6 +32,7 @@ pub struct ClientConfig {
     pub(super) proxy: Option<Socks5Context>,
     pub(super) tls: Option<TlsContext>,
     pub(super) streaming: bool,
+    pub(super) recorder: Option<Box<Recorder>>,
 }
 
 impl ClientConfig {
@@ -75,6 +79,7 @@ impl ClientConfig {
             proxy,
             tls,
             streaming,
+            recorder: None,
         })
     }
 
@@ -83,6 +88,16 @@ impl ClientConfig {
     pub fn with_subscriptions(mut self, subscriptions: Subscriptions) -> Self {
         self.subscriptions = subscriptions;
         self
+    }
+
+    /// Makes the client record itself ([`Client::recording`](super::Client::recording)).
+    ///
+    /// Fails for a client with TLS, a credential or a proxy, because such a recording would have
+    /// secrets, and for one with a `mongodb+srv` connection string or a server selector, because
+    /// their answers are not recorded.
+    pub fn with_recording(mut self, options: RecordingOptions) -> Result<Self, Error> {
+        self.recorder = Some(Recorder::new(&self, options)?);
+        Ok(self)
     }
 
     /// Returns the Kerberos library of the client.

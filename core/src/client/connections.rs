@@ -7,7 +7,7 @@
 
 mod authentication;
 
-use super::{Action, attempts::drain::Drain};
+use super::{Action, attempts::drain::Drain, recording::LateReply};
 use crate::{
     address::Address,
     arena::{Arena, Slot},
@@ -315,6 +315,22 @@ impl Connections {
             let connection = drain.connection;
             let error = error.with_server(&connection.facts.address);
             self.orders.push_back(Order::NotDrained(connection, error));
+        }
+    }
+
+    /// Returns what the last bytes did to a connection that drained, or the error of its drain.
+    pub(super) fn drained(&self, id: SocketId) -> Result<LateReply, Error> {
+        match self.orders.back() {
+            Some(Order::Drained(drain)) if drain.connection.facts.socket == id => {
+                Ok(match drain.end_of_cursor {
+                    None => LateReply::Whole,
+                    Some(_) => LateReply::WithCursor,
+                })
+            }
+            Some(Order::NotDrained(connection, error)) if connection.facts.socket == id => {
+                Err(error.clone())
+            }
+            _ => Ok(LateReply::Part),
         }
     }
 

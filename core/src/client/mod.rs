@@ -32,6 +32,7 @@ mod control;
 mod pins;
 mod pools;
 mod questions;
+mod recording;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
@@ -62,6 +63,7 @@ pub use control::timing::Timer;
 pub use questions::programs::MAX_BLOCKING_INQUIRIES;
 pub use questions::question::{Answer, Question, QuestionId};
 pub use questions::table::{MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT};
+pub use recording::{Recording, RecordingOptions, Replay, ReplayedStep, Verdict};
 pub use seeds::list::MIN_RESCAN_INTERVAL;
 pub use seeds::lookup::SeedLookup;
 pub use table::{Key, Table};
@@ -92,6 +94,7 @@ use control::{lifecycle::Life, outbox::Outbox, timing::Clock};
 use pins::Pins;
 use pools::Pools;
 use questions::table::Questions;
+use recording::{Kind, Recorder, put_document};
 use seeds::{Seeds, list::SeedList};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -131,6 +134,8 @@ pub struct Client {
     seeds: Seeds,
     clock: Clock,
     out: Outbox,
+    /// The recording; `None` unless the client records itself.
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Client {
@@ -146,6 +151,7 @@ impl Client {
             proxy,
             tls,
             streaming,
+            recorder,
         } = config;
         let mut id = [0; 12];
         seed.split("topology").random().fill(&mut id);
@@ -187,6 +193,7 @@ impl Client {
             clock: Clock::default(),
             out: Outbox::default(),
             life: Life::default(),
+            recorder,
             settings,
         }
     }
@@ -204,8 +211,10 @@ impl Client {
     /// [HELLO-49]: crate::requirements::handshake#HELLO-49
     pub fn append_metadata(&mut self, info: &DriverInfo) -> Result<(), Error> {
         if self.settings.metadata.append(info)? {
-            let handshake = Arc::make_mut(&mut self.settings.handshake);
-            handshake.metadata = self.settings.metadata.document().to_owned();
+            let metadata = self.settings.metadata.document().to_owned();
+            self.begin_timeless_entry(Kind::Metadata, |out| put_document(out, &metadata));
+            Arc::make_mut(&mut self.settings.handshake).metadata = metadata;
+            self.end_entry(|_| {});
         }
         Ok(())
     }

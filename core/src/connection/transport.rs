@@ -203,12 +203,17 @@ impl Transport {
     /// written, if there is no output, or if there are layers. The output of layers must be sent,
     /// because a TLS peer counts records.
     pub fn retract_request(&mut self) -> bool {
-        if self.stack.is_some() || self.sent > 0 || self.output.is_empty() {
+        if !self.is_retractable() {
             return false;
         }
         self.output.clear();
         self.output.shrink_to(MAX_IDLE_OUTPUT_BYTES);
         true
+    }
+
+    /// True if [`retract_request`](Self::retract_request) can withdraw the queued output.
+    pub(crate) fn is_retractable(&self) -> bool {
+        self.stack.is_none() && self.sent == 0 && !self.output.is_empty()
     }
 
     /// Returns the buffer for the next read, which is never empty.
@@ -366,6 +371,18 @@ impl Transport {
         let is_ended = self.stack.as_ref().is_some_and(|s| s.end().is_some());
         let unpacked = self.compression.as_ref().and_then(|c| c.unpacked());
         unpacked.is_some() || !self.decoder.is_empty() || self.decoder.is_skipping() || is_ended
+    }
+
+    /// True if the transport [has input](Self::has_input) after the complete message of `length`
+    /// bytes that was not consumed.
+    pub(crate) fn has_input_after(&self, length: usize) -> bool {
+        let is_unpacked = self.compression.as_ref().and_then(|c| c.unpacked());
+        let rest = match is_unpacked {
+            Some(_) => self.decoder.buffered().len(),
+            None => self.decoder.buffered().len().saturating_sub(length),
+        };
+        let is_ended = self.stack.as_ref().is_some_and(|s| s.end().is_some());
+        rest > 0 || self.decoder.is_skipping() || is_ended
     }
 
     /// True if a layer has received part of a unit, such as a TLS record, and not the rest.

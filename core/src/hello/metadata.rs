@@ -88,6 +88,17 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
+    /// Returns metadata with this document, for the replay of a recording. Libraries cannot be
+    /// appended to it.
+    pub(crate) fn recorded(document: RawDocumentBuf) -> Self {
+        Self {
+            app_name: None,
+            environment: Environment::default(),
+            infos: Vec::new(),
+            document,
+        }
+    }
+
     /// Appends a library to those that were added before. Returns false and changes nothing if the
     /// library was added before with the same version and platform, or if there are
     /// [`MAX_DRIVER_INFOS`] libraries already ([HELLO-47], [HELLO-50], [HELLO-49]).

@@ -98,7 +98,7 @@ impl Assessment {
         self
     }
 
-    fn malformed(message: &str) -> Self {
+    pub(crate) fn malformed(message: &str) -> Self {
         Self {
             result: Err(Error::protocol(message)),
             for_topology: None,

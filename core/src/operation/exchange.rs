@@ -120,7 +120,7 @@ pub(crate) struct ExchangeState {
     /// events are published.
     pub(super) observation: Option<Box<Observation>>,
     /// The reply; `None` before it is complete and after it was taken.
-    reply: Option<Received>,
+    pub(super) reply: Option<Received>,
 }
 
 impl Exchange {

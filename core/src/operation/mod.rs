@@ -31,6 +31,7 @@ mod lists;
 mod own_command;
 mod pin;
 mod program;
+mod recorded;
 mod reply;
 mod request;
 mod retry;
@@ -76,6 +77,7 @@ pub(crate) use command::{ReadConcernUse, Request};
 pub(crate) use exchange::{Context, ExchangeState, Remains};
 pub(crate) use in_transaction::{InTransaction, OwnSettings, TransactionStep};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
+pub(crate) use recorded::{ExchangeEnd, reply_with_cursor};
 pub(crate) use retry::{
     AfterFailure, FailedAttempt, LastError, RetryPolicy, RetryState, error_at_end,
     is_retryable_overload,

@@ -206,6 +206,13 @@ impl Span {
         self.0.as_ref().map(|bounds| (bounds.id, bounds.deadline))
     }
 
+    /// Returns the id, the time limit and the deadline of the operation; `None` before its first
+    /// step.
+    pub(crate) fn limits(&self) -> Option<(OperationId, Option<Duration>, Option<Instant>)> {
+        let bounds = self.0.as_ref()?;
+        Some((bounds.id, bounds.timeout, bounds.deadline))
+    }
+
     /// Returns the started event of the operation, for the first command; `None` for later
     /// commands. Afterwards [`end`](Self::end) returns the ended event.
     pub(crate) fn observe(

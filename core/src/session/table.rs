@@ -17,6 +17,18 @@ pub struct SessionId {
     slot: u32,
 }
 
+impl SessionId {
+    /// Returns the id with these parts.
+    pub(crate) const fn from_parts(number: u64, slot: u32) -> Self {
+        Self { number, slot }
+    }
+
+    /// Returns the parts of the id.
+    pub(crate) const fn parts(self) -> (u64, u32) {
+        (self.number, self.slot)
+    }
+}
+
 /// The sessions of a client: a table of the sessions in use, and the pool of the sessions that are
 /// not in use.
 ///

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod interrupt;
 mod output;
+mod recorded_client;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;

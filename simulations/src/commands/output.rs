@@ -27,9 +27,9 @@ impl<'a> Output<'a> {
 
     /// Writes the content, or leaves the file empty for this reason. Returns a line about it. Fails
     /// if the content could not be written.
-    pub(crate) fn write(mut self, content: Result<&str, &str>) -> io::Result<String> {
+    pub(crate) fn write(mut self, content: Result<&[u8], &str>) -> io::Result<String> {
         let (name, path) = (self.name, self.path.display());
-        match content.map(|text| self.file.write_all(text.as_bytes())) {
+        match content.map(|bytes| self.file.write_all(bytes)) {
             Ok(Ok(())) => Ok(format!("{name}: {path}\n")),
             Ok(Err(error)) => {
                 let text = format!("there is no {name}: {path}: {error}");

@@ -1,6 +1,6 @@
 //! The subcommand `replay`.
 
-use super::print;
+use super::{print, recorded_client};
 use clap::Args;
 use onionskin_core::{text::printable, time::Instant};
 use onionskin_deployment::deployment::MemberState;
@@ -19,7 +19,7 @@ use std::{
 /// The arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayRun {
-    /// The file that `simulate --record` has written.
+    /// The file that `simulate --record`, `demo --record` or a client has written.
     file: PathBuf,
     /// End at the first step at this virtual time or later, such as 1500ms or 1.5s, and print the
     /// last lines and the state: that of the servers, and of the machines of all clients.
@@ -40,6 +40,10 @@ pub(crate) struct ReplayRun {
     /// commands.
     #[arg(long, group = "goal")]
     step: bool,
+    /// Print each input of the recording of a client, and replay nothing. This also works for a
+    /// ring that has lost its beginning.
+    #[arg(long, group = "goal")]
+    print: bool,
 }
 
 impl ReplayRun {
@@ -68,7 +72,20 @@ fn operation(text: &str) -> Result<u64, String> {
 /// the file cannot be replayed, if its run has no such member, or if nothing can be printed.
 pub(crate) fn run(arguments: &ReplayRun) -> io::Result<ExitCode> {
     let path = arguments.file.display();
-    let error = match replay(arguments) {
+    let done = match recorded_client::read(&arguments.file) {
+        Ok(Some(file)) if arguments.print || matches!(arguments.goal(), Goal::End) => {
+            recorded_client::run(&file, arguments.print)
+        }
+        Ok(Some(_)) => Err(Trouble::Recording(wrong(
+            "the recording of a client is replayed as a whole, or printed with --print",
+        ))),
+        Ok(None) if arguments.print => Err(Trouble::Recording(wrong(
+            "only the recording of a client is printed; use --step",
+        ))),
+        Ok(None) => replay(arguments),
+        Err(error) => Err(Trouble::Recording(error)),
+    };
+    let error = match done {
         Ok(code) => return Ok(code),
         Err(Trouble::Recording(error)) => format!("{path}: {error}"),
         Err(Trouble::NoMember(member)) => format!("{path}: the run has no member {member}"),
@@ -82,10 +99,14 @@ pub(crate) fn run(arguments: &ReplayRun) -> io::Result<ExitCode> {
     Ok(ExitCode::from(2))
 }
 
+fn wrong(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
 fn replay(arguments: &ReplayRun) -> Result<ExitCode, Trouble> {
     let (recorded, heading) = Reader::open(&arguments.file).map_err(Trouble::Recording)?;
-    let wrong = |text| Trouble::Recording(io::Error::new(io::ErrorKind::InvalidData, text));
-    let (scenario, way) = heading.run().map_err(wrong)?;
+    let run = heading.run();
+    let (scenario, way) = run.map_err(|text| Trouble::Recording(wrong(&text)))?;
     let (version, own) = (printable(&heading.version), env!("CARGO_PKG_VERSION"));
     if version != own {
         tell(&format!(

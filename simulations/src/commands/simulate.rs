@@ -411,7 +411,8 @@ impl Outputs<'_> {
                 Some(Err(_)) => Err("the run has panicked"),
                 Some(Ok(report)) => text(report).ok_or("the run has none"),
             };
-            tell(&output.write(text.as_deref().map_err(|reason| *reason))?);
+            let bytes = text.as_deref().map(str::as_bytes);
+            tell(&output.write(bytes.map_err(|reason| *reason))?);
             Ok(())
         };
         let page = write(self.page, &|report| {

@@ -154,6 +154,7 @@ impl Load {
             lost,
             twice,
             page: None,
+            recording: None,
         })
     }
 }

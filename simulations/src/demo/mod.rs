@@ -10,7 +10,7 @@ pub use report::{Report, Verdict};
 use crate::serve::{Embedded, ServeOptions};
 use load::Load;
 use narrator::Narrator;
-use onionskin::{Client, Error, Runtime};
+use onionskin::{Client, Error, Runtime, recording::RecordingOptions};
 use onionskin_worlds::recorder::Recorder;
 use std::{
     io::{self, Write as _},
@@ -45,6 +45,9 @@ pub struct DemoOptions {
     pub duration: Duration,
     /// True to record the client for [`Report::page`]. Default: false.
     pub keep_picture: bool,
+    /// How the client is recorded, for [`Report::recording`]. `None` for no recording. Default:
+    /// `None`.
+    pub recording: Option<RecordingOptions>,
     /// Once this is true, the load on a deployment of the user ends early. Default: false.
     pub stop: Arc<AtomicBool>,
 }
@@ -56,6 +59,7 @@ impl Default for DemoOptions {
             tasks: 32,
             duration: Duration::from_secs(10),
             keep_picture: false,
+            recording: None,
             stop: Arc::default(),
         }
     }
@@ -92,17 +96,8 @@ pub async fn run<R: Runtime>(
             "an embedded replica set of three members listens: {uri}"
         ));
     }
-    let mut builder =
-        Client::builder_from_uri(runtime(), &uri)?.event_listener(narrator.listener());
-    if let Some(recorder) = &recorder {
-        builder = builder.event_listener(recorder.listener());
-    }
-    let client: Client<R> = builder.build()?;
-    client
-        .database("admin")
-        .run_command(onionskin::bson::doc! { "ping": 1 })
-        .timeout(Duration::from_secs(10))
-        .await?;
+    let client = connect(runtime(), &uri, &narrator, recorder.as_ref(), options).await?;
+    let recorded = client.clone();
     let collection = load::collection_name();
     narrator.print(&format!(
         "connected; the load begins. It writes to the collection {}.{collection}, which is dropped \
@@ -126,6 +121,7 @@ pub async fn run<R: Runtime>(
     let mut report = load.finish(&client, &narrator).await?;
     narrator.print("closing the client");
     client.shutdown().await;
+    report.recording = recorded.recording();
     report.page = recorder.map(|recorder| {
         let failure = (!report.is_sound()).then(|| report.verdict().to_string());
         let title = format!("demonstration on {name}");
@@ -135,6 +131,30 @@ pub async fn run<R: Runtime>(
     let _ = write!(out, "{report}");
     let _ = out.flush();
     Ok(report)
+}
+
+/// Returns a client that has reached the deployment.
+async fn connect<R: Runtime>(
+    runtime: R,
+    uri: &str,
+    narrator: &Narrator,
+    recorder: Option<&Recorder>,
+    options: &DemoOptions,
+) -> Result<Client<R>, Error> {
+    let mut builder = Client::builder_from_uri(runtime, uri)?.event_listener(narrator.listener());
+    if let Some(recorder) = recorder {
+        builder = builder.event_listener(recorder.listener());
+    }
+    if let Some(recording) = options.recording {
+        builder = builder.recording(recording);
+    }
+    let client: Client<R> = builder.build()?;
+    client
+        .database("admin")
+        .run_command(onionskin::bson::doc! { "ping": 1 })
+        .timeout(Duration::from_secs(10))
+        .await?;
+    Ok(client)
 }
 
 /// Waits for the end of the load.

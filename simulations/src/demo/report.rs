@@ -12,6 +12,7 @@ pub struct Report {
     pub(super) lost: usize,
     pub(super) twice: usize,
     pub(super) page: Option<String>,
+    pub(super) recording: Option<Vec<u8>>,
 }
 
 /// The verdict on a demonstration.
@@ -74,6 +75,13 @@ impl Report {
     #[must_use]
     pub fn page(&self) -> Option<&str> {
         self.page.as_deref()
+    }
+
+    /// Returns the recording of the client, for `onionskin replay`. `None` if the client did not
+    /// record itself ([`DemoOptions::recording`](super::DemoOptions::recording)).
+    #[must_use]
+    pub fn recording(&self) -> Option<&[u8]> {
+        self.recording.as_deref()
     }
 
     /// Returns the number of acknowledged writes.

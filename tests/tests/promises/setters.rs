@@ -106,7 +106,7 @@ const FIELDS: [(&str, Shown); 46] = [
 ];
 
 /// Each method of `ClientBuilder` that sets something.
-const BUILDER: [(&str, Shown); 7] = [
+const BUILDER: [(&str, Shown); 9] = [
     ("event_listener", Test("a_client_emits_its_events_in_order")),
     (
         "log_options",
@@ -116,6 +116,14 @@ const BUILDER: [(&str, Shown); 7] = [
     (
         "environment",
         Test("each_hello_has_exactly_the_expected_fields"),
+    ),
+    (
+        "recording",
+        Test("a_demonstration_on_sockets_replays_to_the_same_actions"),
+    ),
+    (
+        "failure_recording",
+        Test("a_failed_operation_writes_the_recording"),
     ),
     ("resolver", Test("the_resolver_of_the_application_is_used")),
     ("resolver_config", Test("a_seed_list_is_looked_up_over_udp")),
@@ -215,7 +223,7 @@ fn fields(path: &str, name: &str) -> BTreeSet<String> {
 #[test]
 fn every_setting_in_code_takes_effect_or_is_refused_or_warned_about() {
     let mut tests = String::new();
-    for directory in ["adapters", "core", "tests"] {
+    for directory in ["adapters", "core", "simulations/tests", "tests"] {
         text_below(&root().join(directory), &mut tests);
     }
     let options: BTreeSet<&str> = OPTIONS.iter().map(|(name, ..)| *name).collect();

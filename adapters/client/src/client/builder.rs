@@ -7,6 +7,7 @@ use crate::{
     HostResolver, Resolver, Runtime, certificates, environment,
     event::EventListener,
     events::{Delivery, handlers},
+    failures::FailureFile,
     ids::ObjectIds,
     resolver::Resolvers,
     shared::Shared,
@@ -15,7 +16,7 @@ use crate::{
 #[cfg(feature = "dns")]
 use onionskin_core::dns::ResolverConfig;
 use onionskin_core::{
-    client::{Client as Core, ClientConfig, Environment},
+    client::{Client as Core, ClientConfig, Environment, RecordingOptions},
     error::Error,
     event::Subscriptions,
     log::{self, LogOptions},
@@ -24,7 +25,7 @@ use onionskin_core::{
     random::Seed,
     uri,
 };
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// A builder for a client, with the options, event listeners and log options of the client.
 #[must_use = "a client is made by `build`"]
@@ -39,6 +40,9 @@ pub struct ClientBuilder<R: Runtime> {
     pub(super) seed: Option<Seed>,
     pub(super) environment: Option<Environment>,
     pub(super) resolvers: Resolvers,
+    pub(super) recording: Option<RecordingOptions>,
+    /// The file for the recording after a failure; `None` for none.
+    pub(super) failure_file: Option<PathBuf>,
     /// The number of warnings about the connection string that were logged already.
     pub(super) logged_warnings: usize,
 }
@@ -135,6 +139,51 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
+    /// Makes the client record its inputs, so that `onionskin replay` can give them to any build
+    /// of the driver. [`Client::recording`] returns the recording. Default: no recording.
+    ///
+    /// The recording has no documents of commands and replies. It has the names of hosts, databases
+    /// and commands, the errors and the times, and the seed of the client's random choices.
+    /// [`build`](Self::build) fails for a client with a credential, TLS or a proxy, whose recording
+    /// would have secrets, and for one with a `mongodb+srv` connection string or a server selector.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Runtime};
+    /// use onionskin::recording::RecordingOptions;
+    ///
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// let builder = builder.recording(RecordingOptions::ring(1 << 20));
+    /// # let _ = builder;
+    /// # }
+    /// ```
+    pub fn recording(mut self, options: RecordingOptions) -> Self {
+        self.recording = Some(options);
+        self
+    }
+
+    /// Sets the file into which the client writes its recording when an operation fails because of
+    /// the network, a timeout or server selection, at most once in 10 seconds. Default: none.
+    ///
+    /// The recording is copied under the lock of the client, so choose one of a few megabytes. The
+    /// file of an earlier failure is replaced. A file that cannot be written is not reported.
+    /// [`build`](Self::build) fails if the client does not [record](Self::recording) itself.
+    ///
+    /// ```
+    /// # use onionskin::{ClientBuilder, Runtime};
+    /// use onionskin::recording::RecordingOptions;
+    ///
+    /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
+    /// let builder = builder
+    ///     .recording(RecordingOptions::whole(64 << 20))
+    ///     .failure_recording("/tmp/shop.rec");
+    /// # let _ = builder;
+    /// # }
+    /// ```
+    pub fn failure_recording(mut self, path: impl Into<PathBuf>) -> Self {
+        self.failure_file = Some(path.into());
+        self
+    }
+
     /// Sets the resolver of DNS queries, which a `mongodb+srv` connection string needs. Default:
     /// the built-in resolver, with the name servers of `/etc/resolv.conf`. With a resolver of the
     /// application, [`resolver_config`](Self::resolver_config) has no effect.
@@ -215,6 +264,7 @@ impl<R: Runtime> ClientBuilder<R> {
     pub fn build(mut self) -> Result<Client<R>, Error> {
         let start = self.prepare()?;
         let seed = self.seed_or_random()?;
+        let failures = self.take_failure_file()?;
         let Self {
             runtime,
             mut options,
@@ -252,8 +302,8 @@ impl<R: Runtime> ClientBuilder<R> {
             listeners.insert(0, trace::listener(log));
         }
         let ids = ObjectIds::new(&seed, runtime.process_id());
-        let config = ClientConfig::with_environment(options.clone(), seed, &environment)?
-            .with_subscriptions(subscriptions);
+        let config = ClientConfig::with_environment(options.clone(), seed, &environment)?;
+        let config = recorded(config.with_subscriptions(subscriptions), self.recording)?;
         let delivery = Delivery::new(listeners, subscriptions);
         let shared = Shared::new(
             runtime,
@@ -266,6 +316,7 @@ impl<R: Runtime> ClientBuilder<R> {
                 .tls()
                 .map(|tls| tls.cryptography)
                 .unwrap_or_default(),
+            failures,
         );
         let wall = shared.wall_time();
         shared.with(|inner, now| {
@@ -281,6 +332,16 @@ impl<R: Runtime> ClientBuilder<R> {
         });
         let _ = handle.shared.handle.set(Arc::downgrade(&handle));
         Ok(Client { handle })
+    }
+}
+
+fn recorded(
+    config: ClientConfig,
+    recording: Option<RecordingOptions>,
+) -> Result<ClientConfig, Error> {
+    match recording {
+        Some(recording) => config.with_recording(recording),
+        None => Ok(config),
     }
 }
 
@@ -308,6 +369,17 @@ impl<R: Runtime> ClientBuilder<R> {
         }
         self.runtime.prepare()?;
         Ok(*self.start.insert(self.runtime.now()))
+    }
+
+    /// Returns the file for the recording after a failure. Fails if there is no recording.
+    fn take_failure_file(&mut self) -> Result<Option<FailureFile>, Error> {
+        if self.failure_file.is_some() && self.recording.is_none() {
+            return Err(Error::argument(
+                "a file for the recording after a failure needs a recording; set one by \
+                 ClientBuilder::recording",
+            ));
+        }
+        Ok(self.failure_file.take().map(FailureFile::new))
     }
 
     /// Returns the seed, which is drawn from the system if there is none.

@@ -161,6 +161,27 @@ impl<R: Runtime> Client<R> {
         self.shared().delivery.dropped()
     }
 
+    /// Returns the recording of the client so far, as the bytes of a file for `onionskin replay`.
+    /// `None` if the client does not record itself
+    /// ([`ClientBuilder::recording`](crate::ClientBuilder::recording)).
+    ///
+    /// The recording is copied under the lock of the client, which delays the operations for about
+    /// a millisecond for each few megabytes.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # fn example<R: Runtime>(client: Client<R>) -> std::io::Result<()> {
+    /// if let Some(recording) = client.recording() {
+    ///     std::fs::write("shop.rec", recording)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn recording(&self) -> Option<Vec<u8>> {
+        self.shared().lock().core.recording()
+    }
+
     /// Returns the numbers of sockets, checked-out connections and waiting operations.
     ///
     /// ```no_run

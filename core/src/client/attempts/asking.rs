@@ -30,6 +30,7 @@ impl Client {
         ask: Ask,
         held: Option<&mut Exchange>,
     ) -> Progress {
+        self.note_lacking(now, "the question of a program");
         let timeout = ask.timeout.or(self.settings.timeout);
         let (id, deadline) = self.attempts.operations.open(now, span, timeout);
         let progress = if self.life.is_closed() {

@@ -11,6 +11,7 @@ use crate::{
     client::{
         Client, Progress, Timer,
         pins::{PinCheckOut, PinRequest},
+        recording::{Kind, put_begin, put_operation},
     },
     description::ServerId,
     error::{Error, ErrorKind},
@@ -65,6 +66,7 @@ impl Client {
         mut command: Command,
         observed: bool,
     ) -> Progress {
+        self.begin_entry(now, Kind::Begin, |out| put_begin(out, span, &command));
         if let Some(released) = command.take_released() {
             self.release_held(now, *released);
             // Now the command can use the connection that was pinned.
@@ -89,12 +91,20 @@ impl Client {
         };
         let start = self.advance(now, id, attempt);
         self.settle(now);
+        self.end_entry(|digest| digest.progress(&start));
         start
     }
 
     /// Continues an operation that was woken. Returns [`Progress::Waiting`] if the operation still
     /// waits.
     pub fn resume(&mut self, now: Instant, id: OperationId) -> Progress {
+        self.begin_entry(now, Kind::Resume, |out| put_operation(out, id, None));
+        let progress = self.resume_waiting(now, id);
+        self.end_entry(|digest| digest.progress(&progress));
+        progress
+    }
+
+    fn resume_waiting(&mut self, now: Instant, id: OperationId) -> Progress {
         let may_go_on = |waiting: &Waiting| {
             matches!(
                 waiting,
@@ -126,6 +136,7 @@ impl Client {
         id: OperationId,
         answer: SelectorAnswer,
     ) -> Progress {
+        self.note_lacking(now, "the choice of a server selector");
         let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::Asking(_));
         let Some(Waiting::Asking(mut operation)) = self.attempts.operations.take_if(id, is_asking)
         else {

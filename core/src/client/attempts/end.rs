@@ -3,7 +3,10 @@
 
 use super::lease::AtEnd;
 use crate::{
-    client::{AfterExchange, Client, Outcome},
+    client::{
+        AfterExchange, Client, Outcome,
+        recording::{Kind, put_check_in},
+    },
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
     operation::{
@@ -58,12 +61,16 @@ impl Client {
         exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
+        self.begin_entry(now, Kind::CheckIn, |out| {
+            put_check_in(out, &exchange, &outcome)
+        });
         let after = match self.check_owner(&exchange) {
             Ok(()) if exchange.is_preliminary() => self.end_ping(now, exchange, outcome),
             Ok(()) => self.end_exchange(now, exchange, outcome),
             Err(error) => AfterExchange::Done(Err(error)),
         };
         self.settle(now);
+        self.end_entry(|digest| digest.after_exchange(&after));
         after
     }
 

@@ -13,7 +13,10 @@
 
 use super::{begin::Attempt, end::End, lease::AtEnd};
 use crate::{
-    client::{Client, Progress},
+    client::{
+        Client, Progress,
+        recording::{Kind, put_operation},
+    },
     connection::{Established, closed_by_peer},
     error::Error,
     operation::{Exchange, Operation},
@@ -107,6 +110,10 @@ impl Client {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);
         }
+        let id = exchange.operation();
+        self.begin_entry(now, Kind::Refuse, |out| {
+            put_operation(out, id, Some(&error))
+        });
         let Exchange {
             lease,
             mut operation,
@@ -115,9 +122,9 @@ impl Client {
         self.forget_place(&mut operation);
         self.keep_pinned(&lease, &mut operation);
         self.end_lease(now, lease, AtEnd::Broken(Some(error)));
-        let id = operation.id;
         let start = self.advance(now, id, Attempt::Ended(operation, End::NotBegun));
         self.settle(now);
+        self.end_entry(|digest| digest.progress(&start));
         start
     }
 }

@@ -143,6 +143,11 @@ impl Operations {
         OperationId(self.last - 1)
     }
 
+    /// True if an operation with this id has begun and does not wait.
+    pub(in crate::client) fn may_continue(&self, id: OperationId) -> bool {
+        id.0 < self.last && self.get(id).is_none()
+    }
+
     /// Adds an operation that waits.
     pub(in crate::client) fn wait(&mut self, id: OperationId, waiting: Waiting) {
         match &waiting {

@@ -4,6 +4,7 @@ use crate::{
     client::{
         Client,
         connections::{Role, State},
+        recording::{Kind, put_resources},
     },
     operation::{Command, CommandKind, CursorResources, Pin, SessionUse},
     options::{ReadMode, ReadPreference},
@@ -27,14 +28,19 @@ impl Client {
     /// Releases the pin of a cursor or a transaction. The connection is checked in when its last
     /// pin is released.
     pub fn release(&mut self, now: Instant, pin: Pin) {
+        self.note_lacking(now, "a pinned connection");
         self.release_pin(pin);
         self.settle(now);
     }
 
     /// Gives back the session of a cursor and releases its pin.
     pub fn release_cursor(&mut self, now: Instant, resources: CursorResources) {
+        self.begin_entry(now, Kind::Release, |out| {
+            put_resources(out, Some(&resources))
+        });
         self.release_held(now, resources);
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     pub(in crate::client) fn release_held(&mut self, now: Instant, resources: CursorResources) {
@@ -81,6 +87,13 @@ impl Client {
     /// Closing does not wait for a server, because servers end unused sessions by themselves.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
+        self.begin_timeless_entry(Kind::EndSessions, |_| Ok(()));
+        let command = self.next_end_of_sessions();
+        self.end_entry(|digest| digest.found_command(command.as_ref()));
+        command
+    }
+
+    fn next_end_of_sessions(&mut self) -> Option<Command> {
         let ids = self.attempts.sessions.drain(END_SESSIONS_BATCH);
         let mut servers = self.topology.description().servers.values();
         let is_closed = self.life.is_closed();

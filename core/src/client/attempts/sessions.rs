@@ -45,6 +45,7 @@ impl Client {
         now: Instant,
         options: &SessionOptions,
     ) -> Result<StartedSession, Error> {
+        self.note_lacking(now, "a session of the application");
         options.check()?;
         if self.life.is_closed() {
             return Err(self.life.error());

@@ -6,7 +6,11 @@ use super::{
     operations::Waiting,
 };
 use crate::{
-    client::{Action, Client, Timer, connections::State},
+    client::{
+        Action, Client, Timer,
+        connections::State,
+        recording::{Kind, put_operation},
+    },
     connection::Established,
     error::{Error, Wait},
     operation::{Lease, Operation, OperationId},
@@ -271,10 +275,12 @@ impl Client {
 
     /// Cancels an operation that waits, because its caller left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
+        self.begin_entry(now, Kind::Cancel, |out| put_operation(out, id, None));
         if let Some(operation) = self.withdraw(now, id) {
             self.end_attempt(now, operation, End::Abandoned);
         }
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     /// Removes an operation that waits. Cancels its request to a pool, gives back the connection

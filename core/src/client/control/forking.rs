@@ -24,6 +24,7 @@ impl Client {
     /// must differ from that of the parent: otherwise the child would draw the same random numbers
     /// as its parent.
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
+        self.note_lacking(now, "a fork of the process");
         self.connections.reseed(seed.split("nonces").random());
         self.attempts.pauses = seed.split("pauses").random();
         self.attempts

@@ -2,7 +2,11 @@
 
 use crate::{
     address::Address,
-    client::{Client, SocketUse, connections::State},
+    client::{
+        Client, SocketUse,
+        connections::State,
+        recording::{Kind, put_failure, put_id, put_late_reply, put_received},
+    },
     connection::SocketId,
     error::Error,
     time::Instant,
@@ -13,25 +17,53 @@ impl Client {
     /// shell treats the socket from now on.
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
+        self.begin_entry(now, Kind::Connected, |out| put_id(out, id));
         self.connections.handle_connected(now, id);
         self.settle(now);
-        self.socket_use(id)
+        self.used(id)
     }
 
     /// Handles bytes that arrived on a dialled socket that is not parked. An empty slice means that
     /// the peer closed the connection.
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
+        if self.is_recorded() && matches!(self.connections.state(id), Some(State::Draining(_))) {
+            return self.record_late_reply(now, id, bytes);
+        }
+        self.begin_entry(now, Kind::Received, |out| put_received(out, id, bytes));
         self.connections.handle_received(now, id, bytes);
         self.settle(now);
-        self.socket_use(id)
+        self.used(id)
+    }
+
+    /// Handles bytes of a late reply. The recording gets no bytes of the reply, which has documents
+    /// of the application, but what became of the connection.
+    #[cold]
+    fn record_late_reply(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
+        self.connections.handle_received(now, id, bytes);
+        match self.connections.drained(id) {
+            Err(error) => self.begin_entry(now, Kind::Failed, |out| put_failure(out, id, &error)),
+            Ok(state) => {
+                self.begin_entry(now, Kind::LateReply, |out| put_late_reply(out, id, state));
+            }
+        }
+        self.settle(now);
+        self.used(id)
+    }
+
+    /// Ends the entry of an input about a socket, and returns how the shell treats the socket.
+    fn used(&mut self, id: SocketId) -> SocketUse {
+        let socket_use = self.socket_use(id);
+        self.end_entry(|digest| digest.socket_use(socket_use));
+        socket_use
     }
 
     /// Handles a socket that could not be connected, or that failed.
     pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> SocketUse {
+        self.begin_entry(now, Kind::Failed, |out| put_failure(out, id, &error));
         self.connections.handle_failed(id, error);
         self.settle(now);
-        self.socket_use(id)
+        self.used(id)
     }
 
     /// Returns the address of the server of a socket. `None` if the socket is parked or its
@@ -49,7 +81,7 @@ impl Client {
         self.topology.is_stranger(host)
     }
 
-    fn socket_use(&self, id: SocketId) -> SocketUse {
+    pub(in crate::client) fn socket_use(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
             Some(

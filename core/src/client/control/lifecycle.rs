@@ -4,6 +4,7 @@ use crate::{
     client::{
         Action, Client, Timer,
         connections::{Role, State},
+        recording::{Kind, put_reason},
     },
     connection::SocketId,
     description::ServerId,
@@ -55,6 +56,7 @@ impl Client {
     /// Starts the client. Monitors begin to check the servers; a client that scans checks them when
     /// an operation needs a server.
     pub fn open(&mut self, now: Instant) {
+        self.begin_entry(now, Kind::Open, |_| Ok(()));
         if self.seeds.list.is_unresolved() {
             self.open_unresolved(now);
         } else {
@@ -63,6 +65,7 @@ impl Client {
             self.arm_rescan();
         }
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     /// Closes the client. Operations that wait fail at once. Monitors and pools close once no
@@ -72,18 +75,22 @@ impl Client {
         if self.life.is_closed() {
             return;
         }
+        self.begin_entry(now, Kind::Close, |_| Ok(()));
         self.life.phase = Phase::Closing;
         self.fail_all_waiting(now);
         self.pins.release_all();
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     /// Ends a closed client while exchanges still hold connections. Each of these connections
     /// closes when its exchange is checked in.
     pub fn close_now(&mut self, now: Instant) {
         if self.life.is_closed() && !self.life.is_ended() {
+            self.begin_entry(now, Kind::CloseNow, |_| Ok(()));
             self.end_parts(now);
             self.settle(now);
+            self.end_entry(|_| {});
         }
     }
 
@@ -96,6 +103,7 @@ impl Client {
         if self.is_terminated() || self.life.lost.is_some() {
             return;
         }
+        self.begin_entry(now, Kind::Abandon, |out| put_reason(out, why));
         self.life.lost = Some(why.clone());
         // A panic of the timer task can have interrupted the orders.
         #[cfg(debug_assertions)]
@@ -108,6 +116,7 @@ impl Client {
         }
         self.interrupt_exchanges(why);
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     /// Closes the monitors and pools of a closed client once no connection is in use. True if this

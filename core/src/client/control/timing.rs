@@ -1,7 +1,7 @@
 //! The timers of the client, and what happens when they expire.
 
 use crate::{
-    client::{Client, DRAIN_LIMIT, questions::question::QuestionId},
+    client::{Client, DRAIN_LIMIT, questions::question::QuestionId, recording::Kind},
     connection::SocketId,
     error::{Error, Wait},
     operation::OperationId,
@@ -53,6 +53,7 @@ impl Client {
     /// Handles everything whose deadline has passed. Changes nothing before
     /// [`deadline`](Self::deadline).
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.begin_entry(now, Kind::Timeout, |_| Ok(()));
         // What expires in one part can make another part due at once: a check that times out clears
         // a pool, and the background work of that pool is due then.
         for _ in 0..MAX_TIMEOUT_ROUNDS {
@@ -72,6 +73,7 @@ impl Client {
                 break;
             }
         }
+        self.end_entry(|_| {});
     }
 
     fn on_timer(&mut self, now: Instant, timer: Timer, at: Instant) {

@@ -20,6 +20,7 @@ impl Client {
     /// no harm: no connection waits for the answer, but later connections can use its keys. An
     /// answer of the wrong type counts as [`Answer::None`].
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
+        self.note_lacking(now, "the answer to a question");
         match (self.questions.end(now, id, true), answer) {
             (Some(asker), answer) => self.answer(now, id, asker, Some(answer)),
             (None, Answer::Keys(keys)) => self.connections.handle_keys(now, &[], &keys),

@@ -1,0 +1,202 @@
+//! Digests of what the client does after an input: of the result of the call and the new actions.
+
+use super::errors::kind_number;
+use crate::{
+    client::{Action, AfterExchange, Progress, SocketUse},
+    connection::SocketId,
+    error::Error,
+    operation::{Command, Exchange},
+};
+use std::fmt::Write as _;
+
+/// A digest of 64 bits (FNV-1a), of which an entry has 32. It finds differences, and protects
+/// nothing against a forger.
+#[derive(Debug)]
+pub(in crate::client) struct Digest {
+    state: u64,
+    has_failed: bool,
+}
+
+impl Digest {
+    pub(super) const fn new() -> Self {
+        Self {
+            state: 0xcbf2_9ce4_8422_2325,
+            has_failed: false,
+        }
+    }
+
+    /// Returns the part of the digest that entries have.
+    pub(super) const fn value(&self) -> u32 {
+        (self.state ^ (self.state >> 32)) as u32
+    }
+
+    /// True if an operation failed because of the network, a timeout or server selection.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.state = (self.state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+
+    fn socket(&mut self, socket: SocketId) {
+        self.number(socket.number());
+    }
+
+    fn error(&mut self, error: &Error) {
+        self.bytes(&[kind_number(error.kind())]);
+        self.number(error.code().unwrap_or_default().cast_unsigned().into());
+        for label in error.labels().iter() {
+            self.text(label.name());
+        }
+    }
+
+    /// Adds the error of an operation.
+    fn failure(&mut self, error: &Error) {
+        self.bytes(b"f");
+        self.error(error);
+        self.has_failed |= error.is_network() || error.is_timeout() || error.is_server_selection();
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.text(command.name());
+        self.bytes(&[command.0.request.kind as u8]);
+        if let Some(target) = &command.0.request.target {
+            self.text(&target.address.to_string());
+        }
+    }
+
+    fn exchange(&mut self, exchange: &Exchange) {
+        self.socket(exchange.socket());
+        self.number(exchange.operation().0);
+        self.number(exchange.request_id().cast_unsigned().into());
+        self.bytes(&[
+            exchange.is_preliminary().into(),
+            exchange.wants_idle_check().into(),
+        ]);
+        let request = &exchange.operation.request;
+        self.bytes(&request.lsid.unwrap_or_default());
+        self.number(request.txn_number.unwrap_or_default().cast_unsigned());
+    }
+
+    pub(in crate::client) fn socket_use(&mut self, socket_use: SocketUse) {
+        self.bytes(&[socket_use as u8]);
+    }
+
+    pub(in crate::client) fn progress(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Exchange(exchange) => {
+                self.bytes(b"e");
+                self.exchange(exchange);
+            }
+            Progress::Waiting(operation) => {
+                self.bytes(b"w");
+                self.number(operation.0);
+            }
+            Progress::Asking { operation, .. } => {
+                self.bytes(b"a");
+                self.number(operation.0);
+            }
+            Progress::Answered(_) => self.bytes(b"q"),
+            Progress::Failed(error) => self.failure(error),
+        }
+    }
+
+    pub(in crate::client) fn after_exchange(&mut self, after: &AfterExchange) {
+        match after {
+            AfterExchange::Done(Ok(())) => self.bytes(b"d"),
+            AfterExchange::Done(Err(error)) => self.failure(error),
+            AfterExchange::Again(progress) => self.progress(progress),
+        }
+    }
+
+    pub(in crate::client) fn found_command(&mut self, command: Option<&Command>) {
+        match command {
+            None => self.bytes(b"n"),
+            Some(command) => self.command(command),
+        }
+    }
+
+    pub(super) fn action(&mut self, action: &Action) {
+        match action {
+            Action::Dial { socket, address } => {
+                self.bytes(b"D");
+                self.socket(*socket);
+                self.text(&address.to_string());
+            }
+            Action::Read { socket } => {
+                self.bytes(b"R");
+                self.socket(*socket);
+            }
+            Action::Transmit { socket, bytes } => {
+                self.bytes(b"T");
+                self.socket(*socket);
+                self.number(bytes.len() as u64);
+                self.bytes(bytes);
+            }
+            Action::Close { socket } => {
+                self.bytes(b"C");
+                self.socket(*socket);
+            }
+            Action::Interrupt { socket, error } => {
+                self.bytes(b"I");
+                self.socket(*socket);
+                self.error(error);
+            }
+            Action::Ask { id, .. } => {
+                self.bytes(b"A");
+                self.number(id.0);
+            }
+            Action::Withdraw { question } => {
+                self.bytes(b"V");
+                self.number(question.0);
+            }
+            Action::Run { command } => {
+                self.bytes(b"N");
+                self.command(command);
+            }
+            Action::Wake { operation } => {
+                self.bytes(b"W");
+                self.number(operation.0);
+            }
+        }
+    }
+}
+
+/// Appends a line about an action, for a person who compares two builds.
+pub(super) fn describe(action: &Action, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = match action {
+        Action::Dial { socket, address } => {
+            write!(out, "dial {address} as socket {}", socket.number())
+        }
+        Action::Read { socket } => write!(out, "read socket {}", socket.number()),
+        Action::Transmit { socket, bytes } => {
+            write!(
+                out,
+                "transmit {} bytes on socket {}",
+                bytes.len(),
+                socket.number()
+            )
+        }
+        Action::Close { socket } => write!(out, "close socket {}", socket.number()),
+        Action::Interrupt { socket, error } => {
+            write!(out, "interrupt socket {}: {error}", socket.number())
+        }
+        Action::Ask { id, .. } => write!(out, "ask question {}", id.0),
+        Action::Withdraw { question } => write!(out, "withdraw question {}", question.0),
+        Action::Run { command } => write!(out, "run {}", command.name()),
+        Action::Wake { operation } => write!(out, "wake operation {}", operation.0),
+    };
+}

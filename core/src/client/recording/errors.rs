@@ -1,0 +1,296 @@
+//! Errors and the assessments of replies in a recording. Texts in which a server or a library can
+//! repeat data of the application are left out, unless a decision depends on them.
+
+use super::bytes::{Bytes, Unread, put_bytes, put_number};
+use crate::{
+    error::{
+        Argument, BsonError, CommandError, Error, ErrorKind, InsertManyError, IoError, Label,
+        Labels, NetworkFault, TopologyVersion, Wait,
+    },
+    operation::{Assessment, CommandKind},
+};
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
+use std::time::Duration;
+
+/// The faults of the network, by their numbers in a recording.
+const FAULTS: [NetworkFault; 8] = [
+    NetworkFault::Refused,
+    NetworkFault::Closed,
+    NetworkFault::Reset,
+    NetworkFault::Unreachable,
+    NetworkFault::NotResolved,
+    NetworkFault::OutOfSockets,
+    NetworkFault::ProxyAuthentication,
+    NetworkFault::Other,
+];
+
+/// The steps that can take too long, by their numbers in a recording.
+const WAITS: [Wait; 7] = [
+    Wait::Selection,
+    Wait::CheckOut,
+    Wait::Connect,
+    Wait::Handshake,
+    Wait::Queue,
+    Wait::Exchange,
+    Wait::Transaction,
+];
+
+/// The largest number of write errors that are kept of one reply.
+const MAX_KEPT_WRITE_ERRORS: usize = 16;
+
+/// The text of an error whose own text is left out.
+const LEFT_OUT: &str = "(the text was not recorded)";
+
+fn place<T: PartialEq>(all: &[T], wanted: &T) -> u64 {
+    all.iter().position(|one| one == wanted).unwrap_or(0) as u64
+}
+
+fn at<T: Copy>(all: &[T], input: &mut Bytes<'_>, what: &'static str) -> Result<T, Unread> {
+    let place = usize::try_from(input.number(what)?).ok();
+    let found = place.and_then(|place| all.get(place));
+    found.copied().ok_or(Unread::Damaged(what))
+}
+
+/// Returns the number of an error's kind, for digests and entries.
+pub(super) fn kind_number(kind: &ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Io(_) => 1,
+        ErrorKind::Tls { .. } => 27,
+        ErrorKind::Timeout { .. } => 2,
+        ErrorKind::InvalidResponse { .. } => 3,
+        ErrorKind::ConnectionPoolCleared { .. } => 4,
+        ErrorKind::Interrupted { .. } => 5,
+        ErrorKind::InvalidArgument { .. } => 6,
+        ErrorKind::Bson(_) => 7,
+        ErrorKind::Limit { .. } => 8,
+        ErrorKind::Shutdown => 9,
+        ErrorKind::Runtime { .. } => 10,
+        ErrorKind::Abandoned => 11,
+        ErrorKind::SessionsNotSupported => 12,
+        ErrorKind::PoolClosed { .. } => 13,
+        ErrorKind::WaitQueueTimeout { .. } => 14,
+        ErrorKind::Command(_) => 15,
+        ErrorKind::InsertMany(_) => 16,
+        ErrorKind::Write(_) => 17,
+        ErrorKind::BulkWrite(_) => 18,
+        ErrorKind::ServerSelection { .. } => 19,
+        ErrorKind::IncompatibleServer { .. } => 20,
+        ErrorKind::Discovery { .. } => 21,
+        ErrorKind::Transaction { .. } => 22,
+        ErrorKind::GridFs(_) => 23,
+        ErrorKind::MissingResumeToken => 24,
+        ErrorKind::Custom(_) => 25,
+        ErrorKind::DnsResolve { .. } => 26,
+        ErrorKind::Authentication { .. } => 28,
+    }
+}
+
+/// Writes an error that an input brings. Fails for a kind that such errors seldom have.
+pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static str> {
+    out.push(kind_number(error.kind()));
+    match error.kind() {
+        ErrorKind::Io(IoError { fault, message, .. }) => {
+            put_number(out, place(&FAULTS, fault));
+            put_bytes(out, message.as_bytes());
+        }
+        ErrorKind::Timeout { wait, message } => {
+            put_number(out, place(&WAITS, wait));
+            put_bytes(out, message.as_bytes());
+        }
+        ErrorKind::ConnectionPoolCleared { message }
+        | ErrorKind::Interrupted { message }
+        | ErrorKind::Runtime { message }
+        | ErrorKind::PoolClosed { message }
+        | ErrorKind::WaitQueueTimeout { message } => put_bytes(out, message.as_bytes()),
+        ErrorKind::InvalidResponse { .. }
+        | ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Bson(_)
+        | ErrorKind::Limit { .. }
+        | ErrorKind::Shutdown
+        | ErrorKind::Abandoned
+        | ErrorKind::SessionsNotSupported => {}
+        _ => return Err("an error of this kind"),
+    }
+    put_number(out, error.labels().iter().count() as u64);
+    for label in error.labels().iter() {
+        put_bytes(out, label.name().as_bytes());
+    }
+    Ok(())
+}
+
+/// Reads an error that [`put_error`] has written.
+pub(super) fn error(input: &mut Bytes<'_>) -> Result<Error, Unread> {
+    let what = "the kind of an error";
+    let number = input.byte(what)?;
+    let kind = match number {
+        1 => {
+            let fault = at(&FAULTS, input, "a fault of the network")?;
+            ErrorKind::Io(IoError::new(fault, text(input)?))
+        }
+        2 => ErrorKind::Timeout {
+            wait: at(&WAITS, input, "the step of a timeout")?,
+            message: text(input)?,
+        },
+        4 => ErrorKind::ConnectionPoolCleared {
+            message: text(input)?,
+        },
+        5 => ErrorKind::Interrupted {
+            message: text(input)?,
+        },
+        10 => ErrorKind::Runtime {
+            message: text(input)?,
+        },
+        13 => ErrorKind::PoolClosed {
+            message: text(input)?,
+        },
+        14 => ErrorKind::WaitQueueTimeout {
+            message: text(input)?,
+        },
+        3 => ErrorKind::InvalidResponse {
+            message: LEFT_OUT.to_owned(),
+        },
+        6 => ErrorKind::InvalidArgument {
+            argument: Argument::Call,
+            message: LEFT_OUT.to_owned(),
+        },
+        7 => ErrorKind::Bson(BsonError::new(LEFT_OUT, "")),
+        8 => ErrorKind::Limit {
+            what: LEFT_OUT,
+            limit: 0,
+            actual: 0,
+        },
+        9 => ErrorKind::Shutdown,
+        11 => ErrorKind::Abandoned,
+        12 => ErrorKind::SessionsNotSupported,
+        _ => return Err(Unread::Damaged(what)),
+    };
+    let mut labels = Labels::default();
+    for _ in 0..input.number("the number of labels")? {
+        labels.insert(Label::from_name(input.text("a label")?));
+    }
+    Ok(Error::new(kind).with_labels(&labels))
+}
+
+fn text(input: &mut Bytes<'_>) -> Result<String, Unread> {
+    Ok(input.text("the text of an error")?.to_owned())
+}
+
+/// Writes the assessment of a reply: as a reply that has only what decisions depend on.
+pub(super) fn put_assessment(
+    out: &mut Vec<u8>,
+    assessment: Option<&Assessment>,
+) -> Result<(), &'static str> {
+    let Some(assessment) = assessment else {
+        out.push(0);
+        return Ok(());
+    };
+    if assessment.times.is_some() {
+        return Err("a session of the application");
+    }
+    if let Err(error) = &assessment.result
+        && matches!(error.kind(), ErrorKind::InvalidResponse { .. })
+    {
+        out.push(2);
+        return Ok(());
+    }
+    out.push(1);
+    put_bytes(out, reduced(assessment)?.as_bytes());
+    Ok(())
+}
+
+/// Reads an assessment that [`put_assessment`] has written.
+pub(super) fn assessment(
+    input: &mut Bytes<'_>,
+    kind: CommandKind,
+) -> Result<Option<Assessment>, Unread> {
+    let what = "the assessment of a reply";
+    Ok(match input.byte(what)? {
+        0 => None,
+        1 => {
+            let reply = RawDocument::from_bytes(input.bytes(what)?);
+            let reply = reply.map_err(|_| Unread::Damaged(what))?;
+            // The time was later than that of the command, or it would not have been kept.
+            Some(Assessment::new(reply, kind, None))
+        }
+        2 => Some(Assessment::malformed(LEFT_OUT)),
+        _ => return Err(Unread::Damaged(what)),
+    })
+}
+
+/// Returns a reply with the same assessment that has no other fields.
+fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
+    let mut reply = RawDocumentBuf::new();
+    let failure = assessment.result.as_ref().err();
+    let error = failure.or(assessment.for_topology.as_ref());
+    let mut is_ok = true;
+    match error.map(Error::kind) {
+        None => {}
+        Some(ErrorKind::Command(fault)) => {
+            is_ok = false;
+            put_command_error(&mut reply, fault);
+        }
+        Some(ErrorKind::InsertMany(all)) => put_write_errors(&mut reply, all),
+        Some(_) => return Err("an error of this kind"),
+    }
+    reply.append(cstr!("ok"), i32::from(is_ok));
+    if let Some(error) = error.filter(|error| !error.labels().is_empty()) {
+        let names = error.labels().iter().map(|label| label.name().to_owned());
+        reply.append(cstr!("errorLabels"), names.collect::<RawArrayBuf>());
+    }
+    if let Some(time) = &assessment.cluster_time {
+        reply.append(cstr!("$clusterTime"), time.document().to_owned());
+    }
+    Ok(reply)
+}
+
+fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError) {
+    reply.append(cstr!("code"), fault.code);
+    reply.append(cstr!("codeName"), fault.code_name.as_str());
+    if fault.code == 0 {
+        // Old servers report a change of their state in the text alone.
+        reply.append(cstr!("errmsg"), fault.message.as_str());
+    }
+    put_facts(reply, fault.topology_version, fault.base_backoff);
+}
+
+fn put_write_errors(reply: &mut RawDocumentBuf, all: &InsertManyError) {
+    reply.append(cstr!("n"), all.written);
+    if !all.errors().is_empty() {
+        let kept = all.errors().iter().take(MAX_KEPT_WRITE_ERRORS);
+        let kept = kept.map(|error| {
+            let mut entry = rawdoc! { "code": error.code };
+            if let Ok(index) = i32::try_from(error.index) {
+                entry.append(cstr!("index"), index);
+            }
+            entry
+        });
+        reply.append(cstr!("writeErrors"), kept.collect::<RawArrayBuf>());
+    }
+    if let Some(concern) = &all.write_concern_error {
+        let mut entry = rawdoc! { "code": concern.code, "codeName": concern.code_name.as_str() };
+        if concern.code == 0 {
+            entry.append(cstr!("errmsg"), concern.message.as_str());
+        }
+        reply.append(cstr!("writeConcernError"), entry);
+    }
+    put_facts(reply, all.topology_version, all.base_backoff);
+}
+
+fn put_facts(
+    reply: &mut RawDocumentBuf,
+    version: Option<TopologyVersion>,
+    backoff: Option<Duration>,
+) {
+    if let Some(TopologyVersion {
+        process_id,
+        counter,
+    }) = version
+    {
+        let version = rawdoc! { "processId": process_id, "counter": counter };
+        reply.append(cstr!("topologyVersion"), version);
+    }
+    if let Some(backoff) = backoff {
+        let millis = i64::try_from(backoff.as_millis()).unwrap_or(i64::MAX);
+        reply.append(cstr!("baseBackoffMS"), millis);
+    }
+}

@@ -1,0 +1,110 @@
+//! The parts of a command and of the end of its exchange that a recording keeps, because decisions
+//! of the client depend on them. The documents of the application are not among them.
+
+use super::{
+    Assessment, DocumentList, Exchange, MultiOffsets, Outcome, Request, documents::Sequence,
+    reply::Received,
+};
+use crate::session::SessionId;
+use bson::{RawDocumentBuf, rawdoc};
+
+/// Returns a reply that has opened a cursor, in place of the reply of the server.
+pub(crate) fn reply_with_cursor() -> RawDocumentBuf {
+    rawdoc! { "cursor": { "id": 1_i64, "ns": "d.c" }, "ok": 1 }
+}
+
+/// The state of an exchange that is given back.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeEnd {
+    /// True from the start of the exchange until its reply is complete.
+    pub(crate) is_under_way: bool,
+    /// True if part of the output was not written.
+    pub(crate) is_unwritten: bool,
+    /// True if nothing of the output was written, so that the request can be retracted.
+    pub(crate) is_retractable: bool,
+    /// True if the connection has received bytes after the reply, or bytes that answer no request.
+    pub(crate) has_input: bool,
+    /// True if the reply, which the program has not taken, has opened a cursor.
+    pub(crate) opens_cursor: bool,
+    /// The session of the command, which the program can have kept.
+    pub(crate) session: Option<SessionId>,
+    /// True if the session ends with the operation.
+    pub(crate) ends_session: bool,
+}
+
+impl Exchange {
+    /// Returns the state of the exchange. Fails with the name of the part that a recording cannot
+    /// keep.
+    pub(crate) fn recorded_end(&self, outcome: &Outcome) -> Result<ExchangeEnd, &'static str> {
+        let state = &self.operation.exchange;
+        if !state.pinned.is_empty() {
+            return Err("a pinned connection");
+        }
+        let transport = &self.lease.transport;
+        if state.is_under_way && transport.is_unpacking() {
+            return Err("a reply that was decompressed in part");
+        }
+        Ok(ExchangeEnd {
+            is_under_way: state.is_under_way,
+            is_unwritten: !self.output().is_empty(),
+            is_retractable: transport.is_retractable(),
+            has_input: match &state.reply {
+                Some(Received::InPlace(place)) => transport.has_input_after(place.length),
+                Some(Received::Replaced(_)) | None => transport.has_input(),
+            },
+            opens_cursor: *outcome == Outcome::Abandoned && self.end_of_cursor().is_some(),
+            session: self.operation.request.session,
+            ends_session: self.operation.request.ends_session,
+        })
+    }
+
+    /// Brings an exchange that was not begun into this state, with the assessment of its reply.
+    pub(crate) fn replay_end(&mut self, end: &ExchangeEnd, assessment: Option<Assessment>) {
+        let state = &mut self.operation.exchange;
+        state.is_under_way = end.is_under_way;
+        state.assessment = assessment;
+        if end.opens_cursor {
+            state.reply = Some(Received::Replaced(reply_with_cursor().into_bytes()));
+        }
+        let transport = &mut self.lease.transport;
+        if end.is_unwritten {
+            transport.send(|output| output.extend([0, 0]));
+            if !end.is_retractable {
+                transport.sent(1);
+            }
+        }
+        // While the reply is due, the bytes that have arrived do not count.
+        if end.has_input && !end.is_under_way {
+            // Without layers, bytes are only stored.
+            let _ = transport.receive(&[0]);
+        }
+        self.operation.request.session = end.session;
+        self.operation.request.ends_session = end.ends_session;
+    }
+
+    /// Returns the `requestID` of the message.
+    pub(crate) fn request_id(&self) -> i32 {
+        self.operation.exchange.context.request_id
+    }
+}
+
+impl Request {
+    /// True if the command sends a statement that can affect several documents, whatever the limits
+    /// of the server are. `None` if it depends on them.
+    pub(crate) fn sends_multi(&self) -> Option<bool> {
+        let Some(sequence) = &self.sequence else {
+            return Some(false);
+        };
+        let with_least = sequence.may_send_multi(1, 1);
+        (with_least == sequence.may_send_multi(usize::MAX, usize::MAX)).then_some(with_least)
+    }
+
+    /// Gives the command a statement that can affect several documents.
+    pub(crate) fn replay_multi(&mut self) {
+        let mut multi = MultiOffsets::default();
+        multi.push(0);
+        let empty = RawDocumentBuf::new().into_bytes();
+        let list = DocumentList::with_multi(empty, multi);
+        self.sequence = Some(Sequence::rest("updates", list, 0));
+    }
+}
