@@ -22,7 +22,7 @@ use std::{
 /// The time between two comparisons of the members.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// The time between two looks at the disasters of a scenario.
+/// The time between two checks for new disasters of a scenario.
 const REPORT_PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
