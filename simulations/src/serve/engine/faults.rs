@@ -204,6 +204,13 @@ impl Faults {
         peer.loses(towards)
     }
 
+    /// True if bytes of a connection arrive in some direction.
+    fn is_heard(&self, peer: &Peer) -> bool {
+        let cuts = self.cuts.borrow();
+        let is_lost = |towards| peer.loses(towards) || cuts.contains(&(peer.member(), towards));
+        !is_lost(Towards::Member) || !is_lost(Towards::Client)
+    }
+
     /// Makes a disaster happen between programs and the members of this number.
     fn strike(&self, disaster: &Disaster, members: usize) {
         match *disaster {
@@ -301,7 +308,8 @@ impl Shared {
             if let Disaster::DisconnectClient { member, .. } = disaster {
                 let peers = self.peers.borrow();
                 let of_member = peers.values().filter(|peer| peer.member() == member);
-                of_member.for_each(|peer| peer.reset());
+                let heard = of_member.filter(|peer| faults.is_heard(peer));
+                heard.for_each(|peer| peer.reset());
             }
             if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
                 // Connections that have lost bytes break.
@@ -331,8 +339,16 @@ impl Shared {
             }
             Disaster::DisconnectClient { member, .. } => {
                 let peers = self.peers.borrow();
-                let is_any = peers.values().any(|peer| peer.member() == member);
-                (!is_any).then(|| format!("there is no connection to member {member}"))
+                let of_member = peers.values().filter(|peer| peer.member() == member);
+                let mut of_member = of_member.peekable();
+                let reason = format!("there is no connection to member {member}");
+                match of_member.peek() {
+                    None => Some(reason),
+                    Some(_) => {
+                        let is_heard = of_member.any(|peer| faults.is_heard(peer));
+                        (!is_heard).then(|| reason + " that is not cut")
+                    }
+                }
             }
             Disaster::SlowMember(ref slow) => {
                 let deployment = self.deployment.borrow();
