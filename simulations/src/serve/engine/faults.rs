@@ -4,7 +4,7 @@ use super::{
     Shared,
     peer::{Peer, Towards},
 };
-use crate::serve::FaultOptions;
+use crate::serve::{FaultOptions, scenario::is_of_clients};
 use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
@@ -89,6 +89,11 @@ impl Faults {
     pub(super) fn past(&self) -> Vec<(Duration, Disaster)> {
         let timed = |(at, disaster): &(Instant, Disaster)| (at.since_start(), disaster.clone());
         self.past.borrow().iter().map(timed).collect()
+    }
+
+    /// Returns the number of disasters that have happened.
+    pub(super) fn happened(&self) -> u64 {
+        self.happened.get()
     }
 
     /// Returns the latest disasters that had no effect, the oldest one first.
@@ -328,6 +333,7 @@ impl Shared {
     /// one. Must be called before the disaster happens.
     fn void(&self, faults: &Faults, disaster: &Disaster) -> Option<String> {
         match *disaster {
+            _ if is_of_clients(disaster) => Some("it is about simulated clients".to_owned()),
             Disaster::CutClient {
                 member, up, down, ..
             } => {
