@@ -12,7 +12,7 @@ use onionskin_simulations::{
     serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
     simulate::scenarios,
 };
-use onionskin_worlds::world::Disaster;
+use onionskin_worlds::world::{Disaster, VoidEvent};
 use std::{
     io::{self, Write as _},
     path::PathBuf,
@@ -22,7 +22,7 @@ use std::{
 /// The time between two comparisons of the members.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// The time between two looks at the disasters of a scenario.
+/// The time between two checks for new disasters of a scenario.
 const REPORT_PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -289,21 +289,36 @@ fn of_scenario(name: &str, seed: u64) -> io::Result<ServeOptions> {
     Ok(options)
 }
 
-/// Prints the disasters that have happened after the time of the last one that was printed.
-fn tell_disasters(deployment: &Embedded, told: &mut Option<Duration>) {
-    let Some(status) = deployment.status() else {
-        return;
-    };
-    let new = |(at, _): &&(Duration, Disaster)| told.is_none_or(|told| *at > told);
-    for (at, disaster) in status.disasters.iter().filter(new) {
-        eprintln!("{:6.1} s: {disaster}", at.as_secs_f64());
-        let mut void = status.void_events.iter();
-        let void = void.find(|void| void.at.since_start() == *at && void.event == *disaster);
-        if let Some(void) = void {
-            eprintln!("          {void}");
+/// Prints the disasters that have happened since the last call. `told` is the number of those that
+/// were printed.
+fn tell_disasters(deployment: &Embedded, told: &mut u64) {
+    if let Some(status) = deployment.status() {
+        let (disasters, void) = (&status.disasters, &status.void_events);
+        eprint!("{}", news(*told, status.happened, disasters, void));
+        *told = status.happened;
+    }
+}
+
+/// Returns the lines about the disasters after the one with the number `told`. The last one of
+/// `disasters` has the number `happened`.
+fn news(
+    told: u64,
+    happened: u64,
+    disasters: &[(Duration, Disaster)],
+    void_events: &[VoidEvent],
+) -> String {
+    let mut text = String::new();
+    let first = (happened + 1).saturating_sub(disasters.len() as u64);
+    let new = (first..)
+        .zip(disasters)
+        .filter(|(number, _)| *number > told);
+    for (number, (at, disaster)) in new {
+        text += &format!("{:6.1} s: {disaster}\n", at.as_secs_f64());
+        if let Some(void) = void_events.iter().find(|void| void.number == number) {
+            text += &format!("          {void}\n");
         }
     }
-    *told = status.disasters.last().map(|(at, _)| *at);
+    text
 }
 
 pub(crate) fn run(serve: &Serve) -> io::Result<()> {
@@ -334,7 +349,7 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
         let mut signals = Signals::new()?;
         let mut checks = tokio::time::interval(CHECK_PERIOD);
         let mut reports = tokio::time::interval(REPORT_PERIOD);
-        let mut told = None;
+        let mut told = 0;
         loop {
             tokio::select! {
                 () = signals.next() => break Ok::<(), io::Error>(()),
@@ -350,5 +365,27 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
     match serve.check {
         true => deployment.check_members().map_err(io::Error::other),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::time::Instant;
+
+    #[test]
+    fn equal_events_at_one_time_are_told_apart() {
+        let second = Duration::from_secs(1);
+        let at = Instant::ZERO + second;
+        let disasters = [(second, Disaster::Kill(1)), (second, Disaster::Kill(1))];
+        let reason = "member 1 does not run".to_owned();
+        // Two earlier events are no longer kept.
+        let void = [VoidEvent::new(4, at, Disaster::Kill(1), reason)];
+        let both = news(0, 4, &disasters, &void);
+        let line = "   1.0 s: member 1 is killed\n";
+        let note = "          event 4 at 1s had no effect: member 1 does not run\n";
+        assert_eq!(both, format!("{line}{line}{note}"));
+        assert_eq!(news(3, 4, &disasters, &void), format!("{line}{note}"));
+        assert_eq!(news(4, 4, &disasters, &void), "");
     }
 }

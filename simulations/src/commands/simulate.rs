@@ -1,13 +1,14 @@
 //! The subcommand `simulate`.
 
 mod single;
+mod way;
 
 use super::{
     Output,
     interrupt::{self, INTERRUPTED},
     print,
 };
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use indicatif::{ProgressBar, ProgressStyle};
 use onionskin_core::text::{printable, printable_json};
 use onionskin_simulations::simulate::{
@@ -28,6 +29,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use way::WayName;
 
 /// The number of failed runs that are printed while a sweep runs.
 const PRINTED_FAILURES: u64 = 5;
@@ -77,7 +79,8 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = seeds)]
     seeds: Range<u64>,
     /// How the clients are driven: the core alone, or the async client on a simulated runtime.
-    /// Default: core, or runtime for a scenario with the workload `applications`.
+    /// Default: core, or runtime for a scenario with the workload `applications` or with a rate of
+    /// `starved`.
     #[arg(long, value_enum)]
     way: Option<WayName>,
     /// The number of threads. Default: that of the processors.
@@ -116,12 +119,6 @@ pub(crate) struct Simulate {
     /// same way, and print its file.
     #[arg(long, conflicts_with_all = ["json", "trace"])]
     shrink: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WayName {
-    Core,
-    Runtime,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -177,7 +174,11 @@ fn perform(arguments: &Simulate) -> io::Result<ExitCode> {
     }
     let name = arguments.scenario.as_deref().unwrap_or_default();
     let scenario = scenarios::find(name)?;
-    sweep(arguments, name, &scenario)
+    let way = way::of(arguments.way, &scenario);
+    if let Some(line) = way::without_effect(way, &scenario) {
+        tell(&(line + "\n"));
+    }
+    sweep(arguments, name, way, &scenario)
 }
 
 /// Returns the line of `--list` about a scenario.
@@ -189,15 +190,7 @@ fn line(name: &str, scenario: &Scenario) -> String {
     format!("{name:16} {}{sources}\n", scenario.about)
 }
 
-fn way(arguments: &Simulate, scenario: &Scenario) -> Way {
-    match (arguments.way, scenario.workload) {
-        (Some(WayName::Runtime), _) | (None, Some(Workload::Applications)) => Way::Runtime,
-        _ => Way::Core,
-    }
-}
-
-fn sweep(arguments: &Simulate, name: &str, scenario: &Scenario) -> io::Result<ExitCode> {
-    let way = way(arguments, scenario);
+fn sweep(arguments: &Simulate, name: &str, way: Way, scenario: &Scenario) -> io::Result<ExitCode> {
     // Some scenarios are impossible with a part of what seeds draw.
     for seed in arguments.seeds.clone().take(CHECKED_SEEDS) {
         check_setup(seed, way, &scenario.options(seed)).map_err(|failure| {

@@ -270,6 +270,7 @@ impl Shared {
             events: self.events.borrow().iter().cloned().collect(),
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
+            happened: self.faults.as_ref().map_or(0, Faults::happened),
             disasters: self.faults.as_ref().map(Faults::past).unwrap_or_default(),
             void_events: self.faults.as_ref().map(Faults::void).unwrap_or_default(),
         }

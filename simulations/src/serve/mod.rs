@@ -77,8 +77,10 @@ pub struct Status {
     pub unsent_bytes: usize,
     /// The largest value that `unsent_bytes` ever had.
     pub most_unsent_bytes: usize,
+    /// The number of disasters of the scenario that have happened.
+    pub happened: u64,
     /// The latest disasters of the scenario, at most 1000, the oldest one first, each with its time
-    /// since the start.
+    /// since the start. The last one has the number `happened`.
     pub disasters: Vec<(Duration, Disaster)>,
     /// The latest disasters of the scenario that had no effect, at most 1000, the oldest one first.
     pub void_events: Vec<VoidEvent>,

@@ -73,9 +73,9 @@ pub struct FaultOptions {
     /// The disasters with the time since the start, the earliest first. [`Disaster::Heal`] also
     /// ends the other faults. [`Disaster::CutClient`] and [`Disaster::DisconnectClient`] affect all
     /// programs. The window of a [`Disaster::SlowMember`] is that of the operating system. These
-    /// have no effect: [`Disaster::Freeze`], [`Disaster::CloseClient`], [`Disaster::ListMembers`],
-    /// [`Disaster::SilenceNames`], [`Disaster::FailNames`], [`Disaster::MendNames`], and a
-    /// [`Disaster::JumpClock`] of a client. Default: none.
+    /// have no effect, which is noted: [`Disaster::Freeze`], [`Disaster::CloseClient`],
+    /// [`Disaster::ListMembers`], [`Disaster::SilenceNames`], [`Disaster::FailNames`],
+    /// [`Disaster::MendNames`], and a [`Disaster::JumpClock`] of a client. Default: none.
     pub plan: VecDeque<(Instant, Disaster)>,
 }
 

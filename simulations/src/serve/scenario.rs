@@ -75,13 +75,11 @@ impl ServeOptions {
             max_latency: world.max_latency,
             ..options.network
         };
-        let mut faults = FaultOptions {
+        options.faults = Some(FaultOptions {
             rates: world.rates,
             latency: (world.min_latency, world.max_latency),
             plan: plan(&world, &mut world_seed(seed).split("plan").random()),
-        };
-        faults.plan.retain(|(_, disaster)| !is_of_clients(disaster));
-        options.faults = Some(faults);
+        });
         Ok((options, without_effect(scenario)))
     }
 }
@@ -102,7 +100,7 @@ fn named(scenario: &Scenario) -> Scenario {
 }
 
 /// True if a disaster is one of a simulated client, or of the simulated network.
-const fn is_of_clients(disaster: &Disaster) -> bool {
+pub(super) const fn is_of_clients(disaster: &Disaster) -> bool {
     matches!(
         disaster,
         Disaster::Freeze { .. }
@@ -187,7 +185,13 @@ mod tests {
             .iter()
             .map(|(at, disaster)| (at.since_start().as_secs(), disaster));
         let plan: Vec<(u64, &Disaster)> = plan.collect();
-        assert_eq!(plan, [(2, &Disaster::Kill(1)), (9, &Disaster::Heal)]);
+        // The event of a client keeps its number.
+        let expected = [
+            (2, &Disaster::Kill(1)),
+            (3, &Disaster::CloseClient(1)),
+            (9, &Disaster::Heal),
+        ];
+        assert_eq!(plan, expected);
         assert_eq!(
             without_effect,
             ["clients", "rates.unpolled", "`client 1 is closed`"]

@@ -1,5 +1,7 @@
 //! Sweeps over seeds of a scenario, on several threads.
 
+#[cfg(test)]
+mod guide;
 pub mod isolation;
 pub mod recording;
 pub mod replay;

@@ -72,11 +72,28 @@ impl FailedRun {
     }
 
     /// True if the other run failed in the same way: by the same kind of failure, with the same
-    /// words up to the first colon.
+    /// words up to the first colon. Which client or pool failed makes no difference, and words with
+    /// digits do not count.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
-        let words = |failed: &Self| failed.message.split(':').next().map(str::to_owned);
-        (self.fault, words(self)) == (other.fault, words(other))
+        (self.fault, self.words()) == (other.fault, other.words())
+    }
+
+    /// Returns the words of the message that say what failed.
+    fn words(&self) -> Vec<&str> {
+        let mut text = self.message.as_str();
+        for subject in ["client ", "pool of "] {
+            let parts = text.strip_prefix(subject);
+            let parts = parts.and_then(|text| text.split_once(": "));
+            if let Some((_, rest)) = parts.filter(|(name, _)| !name.contains(' ')) {
+                text = rest;
+            }
+        }
+        let text = text.split(": ").next().unwrap_or_default();
+        let words = text.split_whitespace();
+        words
+            .filter(|word| !word.contains(|c: char| c.is_ascii_digit()))
+            .collect()
     }
 }
 
@@ -384,6 +401,55 @@ mod tests {
         let is_wrong = |c: char| c != '\n' && is_unprintable(c);
         assert!(!text.contains(is_wrong), "{text:?}");
         assert!(text.contains("one\ntwo"), "{text:?}");
+    }
+
+    #[test]
+    fn failures_are_alike_if_the_same_check_failed() {
+        let failed = |message: &str| FailedRun {
+            seed: 1,
+            fault: Fault::Safety,
+            at: "1s".to_owned(),
+            message: message.to_owned(),
+        };
+        let is_like = |one: &str, other: &str| failed(one).is_like(&failed(other));
+        let sessions = "client 1: the client keeps 12 sessions, and its bound is 11";
+        for (like, one, other) in [
+            (
+                true,
+                sessions,
+                "client 0: the client keeps 9 sessions, and its bound is 8",
+            ),
+            (
+                false,
+                sessions,
+                "client 1: the client keeps 12 timers, and its bound is 11",
+            ),
+            (
+                false,
+                sessions,
+                "client 1: pool of a:27017: more than 1 connections",
+            ),
+            (
+                false,
+                "client 1: pool of a:27017: connection 5 made twice",
+                "client 1: pool of a:27017: more than 1 connections",
+            ),
+            (
+                true,
+                "client 0: a1:27017 opened twice",
+                "client 1: a2:27017 opened twice",
+            ),
+            (
+                true,
+                "an operation never ended: insert 5",
+                "an operation never ended: find 7",
+            ),
+        ] {
+            assert_eq!(is_like(one, other), like, "{one}; {other}");
+        }
+        let mut other = failed(sessions);
+        other.fault = Fault::Liveness;
+        assert!(!failed(sessions).is_like(&other));
     }
 
     #[test]

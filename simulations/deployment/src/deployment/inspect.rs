@@ -17,6 +17,14 @@ impl Deployment {
         home.is_some_and(|home| home.quiesces())
     }
 
+    /// True if a member has [failed](super::MemberEvent::Failed), so that it cannot start again.
+    /// False if there is no such member.
+    #[must_use]
+    pub fn has_failed(&self, member: usize) -> bool {
+        let home = self.members.get(member);
+        home.is_some_and(|home| home.has_failed())
+    }
+
     /// Returns the number of open client connections to a member. There are none to a shard.
     ///
     /// ```

@@ -379,6 +379,12 @@ impl Member {
         self.has_failed
     }
 
+    /// Fails as after an entry that does not fit.
+    #[cfg(test)]
+    pub(crate) const fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
     /// True if this member is stopped and can start again.
     pub(crate) const fn may_restart(&self) -> bool {
         !self.up && !self.has_failed

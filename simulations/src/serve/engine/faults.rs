@@ -4,7 +4,7 @@ use super::{
     Shared,
     peer::{Peer, Towards},
 };
-use crate::serve::FaultOptions;
+use crate::serve::{FaultOptions, scenario::is_of_clients};
 use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
@@ -89,6 +89,11 @@ impl Faults {
     pub(super) fn past(&self) -> Vec<(Duration, Disaster)> {
         let timed = |(at, disaster): &(Instant, Disaster)| (at.since_start(), disaster.clone());
         self.past.borrow().iter().map(timed).collect()
+    }
+
+    /// Returns the number of disasters that have happened.
+    pub(super) fn happened(&self) -> u64 {
+        self.happened.get()
     }
 
     /// Returns the latest disasters that had no effect, the oldest one first.
@@ -204,6 +209,13 @@ impl Faults {
         peer.loses(towards)
     }
 
+    /// True if bytes of a connection arrive in some direction.
+    fn is_heard(&self, peer: &Peer) -> bool {
+        let cuts = self.cuts.borrow();
+        let is_lost = |towards| peer.loses(towards) || cuts.contains(&(peer.member(), towards));
+        !is_lost(Towards::Member) || !is_lost(Towards::Client)
+    }
+
     /// Makes a disaster happen between programs and the members of this number.
     fn strike(&self, disaster: &Disaster, members: usize) {
         match *disaster {
@@ -301,7 +313,8 @@ impl Shared {
             if let Disaster::DisconnectClient { member, .. } = disaster {
                 let peers = self.peers.borrow();
                 let of_member = peers.values().filter(|peer| peer.member() == member);
-                of_member.for_each(|peer| peer.reset());
+                let heard = of_member.filter(|peer| faults.is_heard(peer));
+                heard.for_each(|peer| peer.reset());
             }
             if matches!(disaster, Disaster::JoinClients | Disaster::Heal) {
                 // Connections that have lost bytes break.
@@ -320,6 +333,7 @@ impl Shared {
     /// one. Must be called before the disaster happens.
     fn void(&self, faults: &Faults, disaster: &Disaster) -> Option<String> {
         match *disaster {
+            _ if is_of_clients(disaster) => Some("it is about simulated clients".to_owned()),
             Disaster::CutClient {
                 member, up, down, ..
             } => {
@@ -331,8 +345,16 @@ impl Shared {
             }
             Disaster::DisconnectClient { member, .. } => {
                 let peers = self.peers.borrow();
-                let is_any = peers.values().any(|peer| peer.member() == member);
-                (!is_any).then(|| format!("there is no connection to member {member}"))
+                let of_member = peers.values().filter(|peer| peer.member() == member);
+                let mut of_member = of_member.peekable();
+                let reason = format!("there is no connection to member {member}");
+                match of_member.peek() {
+                    None => Some(reason),
+                    Some(_) => {
+                        let is_heard = of_member.any(|peer| faults.is_heard(peer));
+                        (!is_heard).then(|| reason + " that is not cut")
+                    }
+                }
             }
             Disaster::SlowMember(ref slow) => {
                 let deployment = self.deployment.borrow();

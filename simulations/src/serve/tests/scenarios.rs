@@ -10,7 +10,7 @@ use onionskin_core::{
 use onionskin_deployment::deployment::MemberEvent;
 use onionskin_worlds::world::{Disaster, Rates, SlowMember, Span, VoidEvent};
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     time::{Duration, Instant},
 };
 
@@ -245,6 +245,39 @@ fn lost_bytes_are_lost_until_clients_reach_the_members_again() {
         let reply = send_command(&mut stream, &count).expect("a reply");
         assert_eq!(reply.get_i32("n").ok(), Some(i32::from(down)));
     }
+}
+
+#[test]
+fn a_connection_that_is_cut_in_both_directions_does_not_break() {
+    let (client, member) = (0, 0);
+    let cut = Disaster::CutClient {
+        client,
+        member,
+        up: true,
+        down: true,
+    };
+    let mut faults = FaultOptions::default();
+    faults.plan.extend([
+        after(Duration::ZERO, cut),
+        after(
+            Duration::from_secs(2),
+            Disaster::DisconnectClient { client, member },
+        ),
+    ]);
+    let (deployment, address) = standalone(faults);
+    let mut stream = connect(&address).expect("a connection");
+    until("both disasters", || disasters(&deployment).len() == 2);
+    let status = deployment.status().expect("it runs");
+    let reasons: Vec<&str> = status
+        .void_events
+        .iter()
+        .map(|void| &*void.reason)
+        .collect();
+    let reason = "there is no connection to member 0 that is not cut";
+    assert_eq!(reasons, [reason]);
+    stream.set_nonblocking(true).expect("a socket");
+    let read = stream.read(&mut [0; 1]).expect_err("it is open and silent");
+    assert_eq!(read.kind(), ErrorKind::WouldBlock);
 }
 
 /// Starts a standalone that is slow, and waits until it is. `end` comes after the time.

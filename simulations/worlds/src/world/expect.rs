@@ -40,8 +40,9 @@ pub struct Expect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_failures_after: Option<Span>,
     /// The time after each event within which a write succeeds that begins after the event. The
-    /// time during which a client is frozen does not count. An event is left out if the time ends
-    /// after the safety phase. Needs [`Workload::Marks`].
+    /// time during which a client is frozen does not count, that during which callers are polled
+    /// late does. An event is left out if the time ends after the safety phase. Needs
+    /// [`Workload::Marks`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes_within: Option<Span>,
 }

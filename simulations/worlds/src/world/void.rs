@@ -67,7 +67,9 @@ impl Disaster {
             }
             Self::Restart(member) => {
                 let is_ending = deployment.is_shutting_down(member);
-                (runs(member) && !is_ending).then(|| format!("member {member} runs"))
+                let runs = (runs(member) && !is_ending).then(|| format!("member {member} runs"));
+                let has_failed = deployment.has_failed(member);
+                runs.or_else(|| has_failed.then(|| format!("member {member} has failed")))
             }
             Self::Disconnect(member) => {
                 let is_alone = deployment.connections_of(member) == 0;

@@ -335,3 +335,17 @@ fn a_member_enters_quiesce_mode_before_it_shuts_down() {
     assert_eq!(world.deployment.state(0), Some(MemberState::Down));
     assert!(world.closed.contains(&conn));
 }
+
+#[test]
+fn a_member_that_has_failed_does_not_start_again() {
+    let mut world = World::new(set_of(3), 1);
+    assert!(!world.deployment.has_failed(2));
+    world.deployment.members[2].fail();
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.deployment.state(2), Some(MemberState::Down));
+    world.deployment.restart(world.now, 2);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.deployment.state(2), Some(MemberState::Down));
+    assert!(world.deployment.has_failed(2));
+    assert!(!world.deployment.has_failed(3), "there is no such member");
+}

@@ -40,7 +40,7 @@ use tasks::{Task, Wakeup};
 /// limit.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of steps between two looks at what the clients keep.
+/// The number of steps between two checks of what the clients keep.
 const MEMORY_STEPS: u64 = 256;
 
 /// The most operations of a client in the background at once, such as those that end sessions.

@@ -1,6 +1,9 @@
 //! The faults of connections, and the effects of disasters.
 
-use super::{Incoming, LinkId, Network, Parcel, Towards};
+use super::{
+    Incoming, LinkId, Network, Parcel, Towards,
+    link::{Direction, Link},
+};
 use crate::world::{
     mishap::{self, Mishap, Mishaps},
     names::{failed_after, failed_answer},
@@ -226,15 +229,26 @@ impl Network {
         });
     }
 
-    /// Breaks the connections of a client to a member.
+    /// Breaks the connections of a client to a member. Those of which neither end hears anything
+    /// stay as they are.
     fn disconnect(&mut self, now: Instant, client: usize, member: usize, trace: &mut Trace) {
-        let links = self.links.iter().filter(|(_, link)| link.has_server);
-        let links = links.filter(|(_, link)| (link.client, link.member) == (client, member));
+        let links = self.links.iter().filter(|(_, link)| {
+            let leads = (link.client, link.member) == (client, member);
+            link.has_server && leads && self.is_heard(link)
+        });
         let ids: Vec<LinkId> = links.map(|(id, _)| *id).collect();
         for id in ids {
             self.drop_pieces(now, id);
             self.break_off(now, id, trace);
         }
+    }
+
+    /// True if bytes of a connection arrive in some direction.
+    pub(super) fn is_heard(&self, link: &Link) -> bool {
+        let is_cut = |towards: Towards| self.cuts.contains(&(link.client, link.member, towards));
+        let is_lost =
+            |towards: Towards, direction: &Direction| direction.is_dead || is_cut(towards);
+        !is_lost(Towards::Member, &link.up) || !is_lost(Towards::Client, &link.down)
     }
 
     /// Removes all cuts, and breaks the connections that lost parcels.

@@ -39,11 +39,18 @@ impl Network {
                 is_void.then(|| "these bytes are lost already".to_owned())
             }
             Disaster::DisconnectClient { client, member } => {
-                let leads = |link: &Link| (link.client, link.member) == (client, member);
-                let mut links = self.links.values();
-                let is_any = links.any(|link| link.has_server && leads(link));
-                let reason = || format!("client {client} has no connection to member {member}");
-                (!is_any).then(reason)
+                let leads = |link: &&Link| {
+                    link.has_server && (link.client, link.member) == (client, member)
+                };
+                let reason = format!("client {client} has no connection to member {member}");
+                let mut links = self.links.values().filter(leads).peekable();
+                match links.peek() {
+                    None => Some(reason),
+                    Some(_) => {
+                        let is_heard = links.any(|link| self.is_heard(link));
+                        (!is_heard).then(|| reason + " that is not cut")
+                    }
+                }
             }
             Disaster::SlowMember(ref slow) => match slow.member {
                 Some(member) => {
@@ -106,18 +113,28 @@ mod tests {
         DeploymentOptions::replica_set("rs", member_addresses(3))
     }
 
-    /// Makes events happen after a second. Returns the note on the last one; the others have an
-    /// effect.
-    fn note(deployment: &DeploymentOptions, events: &[Disaster]) -> Option<String> {
+    fn network(deployment: &DeploymentOptions) -> Network {
         let seed = world_seed(1);
         let deployment = Deployment::new(deployment.clone(), &seed).expect("a deployment");
         let options = WorldOptions::drawn(1).calm();
-        let mut network = Network::new(deployment, &options, &VecDeque::new(), &seed);
-        let now = Instant::ZERO + Duration::from_secs(1);
-        let trace = &mut Trace::new(false);
+        Network::new(deployment, &options, &VecDeque::new(), &seed)
+    }
+
+    /// Lets the time pass until this second. Returns its time.
+    fn pass(network: &mut Network, second: u64, trace: &mut Trace) -> Instant {
+        let now = Instant::ZERO + Duration::from_secs(second);
         while let Some(due) = network.deadline().filter(|due| *due <= now) {
             network.advance(due, trace);
         }
+        now
+    }
+
+    /// Makes events happen after a second. Returns the note on the last one; the others have an
+    /// effect.
+    fn note(deployment: &DeploymentOptions, events: &[Disaster]) -> Option<String> {
+        let mut network = network(deployment);
+        let trace = &mut Trace::new(false);
+        let now = pass(&mut network, 1, trace);
         for event in events {
             network.strike(now, event, trace);
         }
@@ -208,6 +225,47 @@ mod tests {
             &[close.clone(), close],
             "client 0 is closed already",
         );
+    }
+
+    #[test]
+    fn connections_of_which_no_end_hears_do_not_break() {
+        let event = Disaster::DisconnectClient {
+            client: 0,
+            member: 1,
+        };
+        let cut = |up, down| Disaster::CutClient {
+            client: 0,
+            member: 1,
+            up,
+            down,
+        };
+        // Without a cut, the connection is half open.
+        for (cut, breaks) in [
+            (Some(cut(true, false)), true),
+            (Some(cut(false, true)), true),
+            (Some(cut(true, true)), false),
+            (None, false),
+        ] {
+            let mut network = network(&set());
+            let mut trace = Trace::new(true);
+            let now = pass(&mut network, 1, &mut trace);
+            let address = member_addresses(3).remove(1);
+            let id = network.dial(now, 0, &address, &mut trace);
+            let now = pass(&mut network, 2, &mut trace);
+            match &cut {
+                Some(cut) => network.strike(now, cut, &mut trace),
+                None => {
+                    let link = network.links.get_mut(&id).expect("it is open");
+                    (link.up.is_dead, link.down.is_dead) = (true, true);
+                }
+            }
+            network.strike(now, &event, &mut trace);
+            let void = network.take_void_events();
+            let found = void.first().map(|void| void.reason.as_str());
+            let reason = "client 0 has no connection to member 1 that is not cut";
+            assert_eq!(found, (!breaks).then_some(reason), "{cut:?}");
+            assert_eq!(trace.into_text().contains(" breaks"), breaks, "{cut:?}");
+        }
     }
 
     #[test]

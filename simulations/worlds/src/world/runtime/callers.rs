@@ -156,7 +156,7 @@ impl World {
         let main = self.main(late_from);
         let mut memory = MemoryWatch::new(options, &self.clients);
         let mut look = || {
-            memory.look(&self.executor, &self.clients);
+            memory.check(&self.executor, &self.clients);
             look()
         };
         self.executor.run_watched(limit, main, &mut look)?

@@ -1,10 +1,10 @@
-//! Looks at what the clients of a run keep.
+//! Checks what the clients of a run keep.
 
 use super::{Executor, SimRuntime};
 use crate::world::{check::MemoryChecker, options::WorldOptions, report::FailureKind};
 use onionskin::Client;
 
-/// The number of steps of the run between two looks.
+/// The number of steps of the run between two checks.
 const STEPS: u64 = 256;
 
 /// The most operations that a caller runs at once: its own, and those of its change stream, its
@@ -33,7 +33,7 @@ impl MemoryWatch {
     }
 
     /// Counts a step, and checks each client from time to time.
-    pub(super) fn look(&mut self, executor: &Executor, clients: &[Client<SimRuntime>]) {
+    pub(super) fn check(&mut self, executor: &Executor, clients: &[Client<SimRuntime>]) {
         self.steps += 1;
         if !self.steps.is_multiple_of(STEPS) {
             return;
@@ -44,5 +44,43 @@ impl MemoryWatch {
                 state.fail(FailureKind::Correctness, format!("client {number}: {what}"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::setup;
+    use onionskin_core::{random::Seed, unstable::hello::Environment};
+
+    #[test]
+    fn a_client_that_keeps_too_much_fails_the_run_at_the_next_check() {
+        let executor = Executor::quiet(1).expect("a world");
+        let uri = format!("mongodb://{}:{}", setup::host(0), setup::PORT);
+        let options = setup::client_options(&uri).expect("a connection string");
+        let client = Client::builder(executor.runtime(0), options)
+            .seed(Seed::new([1; 32]))
+            .environment(Environment::default())
+            .build()
+            .expect("a client");
+        // There can be no server, but the client has a description of its seed.
+        let checker = MemoryChecker::new(client.options(), 0, 0);
+        let mut watch = MemoryWatch {
+            checkers: vec![checker],
+            steps: 0,
+        };
+        let clients = [client];
+        for step in 1..STEPS {
+            watch.check(&executor, &clients);
+            assert_eq!(executor.shared.lock().failure, None, "{step}");
+        }
+        watch.check(&executor, &clients);
+        let failure = executor.shared.lock().failure.clone();
+        let failure = failure.expect("it keeps a description");
+        assert_eq!(failure.kind, FailureKind::Correctness);
+        assert_eq!(
+            failure.message,
+            "client 0: the client keeps 1 server descriptions, and its bound is 0"
+        );
     }
 }
