@@ -33,8 +33,8 @@ impl Member {
         let name = request.name.as_str();
         let commits = matches!(name, "commitTransaction" | "coordinateCommitTransaction");
         let phase = self.phase_of(part, commits, is_internal)?;
-        let is_further = phase == Phase::Open && !part.starts;
-        if is_further && self.is_occupied(self.running, &part.session) {
+        self.check_paused(request, part)?;
+        if self.is_occupied(self.running, &part.session) {
             let deadline = self.time_limit_of(now, request);
             return Ok(Outcome::Wait(Waiting::Statement(part.session), deadline));
         }
