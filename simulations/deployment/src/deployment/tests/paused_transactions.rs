@@ -255,7 +255,7 @@ fn a_step_down_ends_a_paused_statement() {
         steps += 1;
         assert!(steps < 100_000, "an end");
     };
-    assert_eq!(code(&reply), Some(10107), "{reply}");
+    assert_eq!(code(&reply), Some(11602), "{reply}");
 }
 
 #[test]
