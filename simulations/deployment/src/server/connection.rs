@@ -84,8 +84,6 @@ pub(super) enum Waiting {
         until: Option<Instant>,
         /// The wall clock at the first start.
         clock: DateTime,
-        /// The term of the member.
-        term: u64,
         effect: Option<FailEffect>,
     },
     /// A command waits for the result of its job.

@@ -442,6 +442,10 @@ impl Member {
             ReplicaEvent::Changed => {
                 self.counter += 1;
                 self.schedule_expiry(now);
+                // While a step-down is pending, the primary does not write.
+                if self.replica.is_leader() && !self.replica.is_writable() {
+                    self.interrupt_unfinished(now);
+                }
                 return self.answer_hellos(now);
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),

@@ -17,7 +17,7 @@ use super::{
     apart::Apart,
     connection::{Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
-    fault::{Fault, fault},
+    fault::fault,
     insert::Inserts,
     job::STEPS,
     read_concern::read_deadline,
@@ -185,17 +185,8 @@ impl Member {
         Waiting::Part {
             until,
             clock: self.clock(now),
-            term: self.replica.term(),
             effect: None,
         }
-    }
-
-    /// Returns the error of a write that has paused, or that has waited for its search, if the
-    /// primary has stepped down since and is the primary again.
-    pub(super) fn interruption(&self, request: &Request, term: u64) -> Option<Fault> {
-        let is_again = self.replica.is_writable() && self.replica.term() != term;
-        let text = "operation was interrupted because the primary stepped down";
-        (is_again && self.is_write(request)).then(|| fault(11602, text))
     }
 
     /// Executes the next part of the command of a connection, if it has paused.
@@ -210,7 +201,6 @@ impl Member {
                 Waiting::Part {
                     until,
                     clock,
-                    term,
                     effect,
                 },
             ..
@@ -218,13 +208,10 @@ impl Member {
         else {
             return;
         };
-        let failure = match until {
-            Some(until) if until <= now => Some(fault(50, "operation exceeded time limit")),
-            _ => self.interruption(&request, term),
-        };
-        if let Some(failure) = failure {
+        if until.is_some_and(|until| until <= now) {
             self.abort_paused(conn, &request);
-            self.respond(conn, &request, Err(failure));
+            let error = fault(50, "operation exceeded time limit");
+            self.respond(conn, &request, Err(error));
             self.discard(request);
         } else {
             self.waited_deadline = until;

@@ -107,8 +107,7 @@ impl Member {
     /// Answers the writes that wait for replication with a write concern error, and linearizable
     /// reads and writes that are not complete with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
-        let text = "operation was interrupted because the primary stepped down";
-        self.end_unfinished(now, 11602, text);
+        self.interrupt_unfinished(now);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
@@ -136,6 +135,13 @@ impl Member {
             self.respond(conn, &request, answer);
             self.advance(now, conn);
         }
+    }
+
+    /// Ends the writes that are not complete, because the primary steps down. A step-down that is
+    /// pending can fail later.
+    pub(super) fn interrupt_unfinished(&mut self, now: Instant) {
+        let text = "operation was interrupted because the primary stepped down";
+        self.end_unfinished(now, 11602, text);
     }
 
     /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
