@@ -162,8 +162,6 @@ pub(super) struct Connection {
     /// True after the first hello of a forwarded connection was accepted. Only its reply has the
     /// `serviceId`.
     pub(super) first_hello_answered: bool,
-    /// True if the client has disconnected while its write had paused.
-    pub(super) is_abandoned: bool,
 }
 
 impl Connection {

@@ -117,7 +117,7 @@ impl Member {
         self.running = None;
         // A write goes on after its connection is closed, as after its client has disconnected.
         let goes_on = match &outcome {
-            Ok(Outcome::Wait(Waiting::Part { .. }, _)) => true,
+            Ok(Outcome::Wait(waiting, _)) => self.has_begun(&request, waiting),
             _ => self.has_long_query() && self.is_write(&request),
         };
         if !goes_on && self.connection(conn).is_none_or(|c| c.closing) {

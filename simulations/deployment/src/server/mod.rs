@@ -140,6 +140,8 @@ pub(crate) struct Member {
     counter: i64,
     started: Instant,
     connections: BTreeMap<ConnId, Connection>,
+    /// Connections whose clients have disconnected, and whose writes go on.
+    abandoned: BTreeSet<ConnId>,
     /// The number of connections that this process has accepted.
     connected: i32,
     /// The deadlines of waiting requests.
@@ -225,6 +227,7 @@ impl Member {
             counter: 0,
             started: Instant::ZERO,
             connections: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             connected: 0,
             timers: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -300,6 +303,7 @@ impl Member {
             self.end_stream(&pending.request);
             self.abort_paused(conn, &pending.request);
         }
+        self.abandoned.remove(&conn);
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
         self.admission.forget(conn);

@@ -147,23 +147,29 @@ impl Member {
     /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
     /// transaction, with an error. What they have done stays.
     pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
-        let is_begun = |pending: &Pending| {
-            matches!(pending.waiting, Waiting::Lock(_)) && pending.request.progress.is_some()
-        };
-        let open = self.connections.iter();
-        let unfinished = open.filter(|(conn, connection)| {
-            self.goes_on(**conn) || connection.pending.as_ref().is_some_and(is_begun)
-        });
-        let unfinished: Vec<ConnId> = unfinished.map(|(conn, _)| *conn).collect();
+        let open = self.connections.keys().copied();
+        let unfinished: Vec<ConnId> = open.filter(|conn| self.goes_on(*conn)).collect();
         for conn in unfinished {
-            if let Some(Pending { request, .. }) = self.unpark(conn) {
-                self.abort_paused(conn, &request);
-                let error = self.labelled(&request, fault(code, text));
-                self.respond(conn, &request, Err(error));
-                self.discard(request);
-                self.advance(now, conn);
-            }
+            self.end_waiting(now, conn, fault(code, text));
         }
+    }
+
+    /// Answers the request of a connection that waits with an error.
+    pub(super) fn end_waiting(&mut self, now: Instant, conn: ConnId, error: Fault) {
+        let Some(Pending {
+            request, waiting, ..
+        }) = self.unpark(conn)
+        else {
+            return;
+        };
+        self.abort_paused(conn, &request);
+        let error = self.labelled(&request, error);
+        match waiting {
+            Waiting::Lock(lock) => self.end_locked(conn, &request, &lock, error),
+            _ => self.respond(conn, &request, Err(error)),
+        }
+        self.discard(request);
+        self.advance(now, conn);
     }
 
     pub(super) fn on_step_down_ended(&mut self, now: Instant, success: bool) {

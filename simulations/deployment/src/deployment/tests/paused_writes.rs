@@ -7,6 +7,7 @@ use super::{
 };
 use crate::deployment::ConnId;
 use bson::{Document, doc};
+use std::time::Duration;
 
 /// A set with documents and a transaction that has changed one of them, and three connections. The
 /// transaction uses the last one.
@@ -132,4 +133,41 @@ fn an_out_waits_for_a_transaction_that_uses_its_target() {
     let (reply, _) = run(&mut world, third, other, &doc! { "count": "copy" });
     assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
     check_members(&mut world);
+}
+
+/// An update of all documents that waits for a transaction, after it has changed some of them.
+fn waiting(options: Document) -> (World, ConnId, ConnId, ConnId) {
+    let (mut world, conn, other, third) = with_transaction();
+    let updates = vec![doc! { "q": {}, "u": { "$inc": { "p": 1 } }, "multi": true }];
+    let mut update = doc! { "update": "c", "updates": updates };
+    update.extend(options);
+    begin(&mut world, conn, &update);
+    for _ in 0..200 {
+        go_on(&mut world);
+    }
+    assert!(world.reply(conn).is_none(), "it waits");
+    (world, conn, other, third)
+}
+
+#[test]
+fn a_write_that_waits_in_a_later_part_goes_on_after_its_client_has_disconnected() {
+    let (mut world, conn, other, third) = waiting(doc! {});
+    world.deployment.handle_disconnected(world.now, conn);
+    assert_eq!(world.deployment.connections(), 3, "the write goes on");
+    succeed(&send(&mut world, third, commit(1)));
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    assert_eq!(world.deployment.connections(), 2);
+    assert_eq!(count(&mut world, other, doc! { "p": 1 }), DOCUMENTS);
+    check_members(&mut world);
+}
+
+#[test]
+fn a_connection_whose_write_ends_while_it_waits_for_a_transaction_is_forgotten() {
+    let (mut world, conn, _, _) = waiting(doc! { "maxTimeMS": 5000 });
+    world.deployment.handle_disconnected(world.now, conn);
+    assert_eq!(world.deployment.connections(), 3, "the write goes on");
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.deployment.connections(), 2);
 }
