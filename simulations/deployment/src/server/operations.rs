@@ -116,6 +116,7 @@ impl Member {
                         | Waiting::Part { .. }
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
+                        | Waiting::Lock(_)
                         | Waiting::Statement(_)
                         | Waiting::Majority { .. }
                 );

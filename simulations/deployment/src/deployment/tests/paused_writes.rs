@@ -6,7 +6,7 @@ use super::{
     world::{World, send},
 };
 use crate::deployment::ConnId;
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use std::time::Duration;
 
 /// A set with documents and a transaction that has changed one of them, and three connections. The
@@ -170,4 +170,50 @@ fn a_connection_whose_write_ends_while_it_waits_for_a_transaction_is_forgotten()
     assert_eq!(world.deployment.connections(), 3, "the write goes on");
     world.run_for(Duration::from_secs(5));
     assert_eq!(world.deployment.connections(), 2);
+}
+
+#[test]
+fn a_write_that_waits_for_a_transaction_can_be_killed() {
+    let mut session = numbered(doc! {});
+    session.remove("txnNumber");
+    let id = session.get_document("lsid").expect("a session").clone();
+    for is_of_session in [false, true] {
+        let (mut world, conn, other, _) = waiting(session.clone());
+        let current = doc! { "currentOp": 1, "$db": "admin", "command.update": "c" };
+        let current = send(&mut world, other, current);
+        let running = current.get_array("inprog").expect("operations");
+        let found = running.first().and_then(Bson::as_document);
+        let number = found.and_then(|found| found.get_i32("opid").ok());
+        let kill = match is_of_session {
+            true => doc! { "killSessions": [id.clone()], "$db": "admin" },
+            false => doc! { "killOp": 1, "op": number, "$db": "admin" },
+        };
+        succeed(&send(&mut world, other, kill));
+        let (_, _, reply) = world.reply(conn).expect("an answer at once");
+        assert_eq!(reply.get_i32("code").ok(), Some(11601), "{reply}");
+    }
+}
+
+#[test]
+fn a_killed_command_that_waits_to_change_the_catalog_delays_no_statement() {
+    let (mut world, conn, other, third) = with_transaction();
+    let parameter = doc! {
+        "setParameter": 1, "maxTransactionLockRequestTimeoutMillis": -1, "$db": "admin",
+    };
+    succeed(&send(&mut world, third, parameter));
+    let hello = send(&mut world, conn, doc! { "hello": 1, "$db": "admin" });
+    let number = hello.get_i32("connectionId").expect("a number");
+    begin(&mut world, conn, &doc! { "drop": "c" });
+    assert!(world.reply(conn).is_none(), "it waits for the transaction");
+    begin(&mut world, other, &first(2, one(3)));
+    assert!(
+        world.reply(other).is_none(),
+        "it waits for the other command"
+    );
+    let kill = doc! { "killOp": 1, "op": number, "$db": "admin" };
+    succeed(&send(&mut world, third, kill));
+    let (_, _, reply) = world.reply(conn).expect("an answer at once");
+    assert_eq!(reply.get_i32("code").ok(), Some(11601), "{reply}");
+    let (_, _, reply) = world.reply(other).expect("an answer at once");
+    succeed(&reply);
 }
