@@ -68,13 +68,17 @@ pub(super) enum Waiting {
     Time {
         after: Timestamp,
         is_committed: bool,
+        effect: Option<FailEffect>,
     },
     /// A write waits for the end of a transaction, or a statement of a transaction waits for a
     /// command that changes the catalog.
     Lock(Box<Lock>),
     /// A command of a transaction waits for the end of a statement of the same session, which has
     /// paused on another connection.
-    Statement(SessionKey),
+    Statement {
+        session: SessionKey,
+        effect: Option<FailEffect>,
+    },
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.

@@ -157,7 +157,10 @@ impl Member {
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
             Ok(Outcome::Wait(mut waiting, deadline)) => {
-                if let Waiting::Part { effect: kept, .. } = &mut waiting {
+                if let Waiting::Part { effect: kept, .. }
+                | Waiting::Statement { effect: kept, .. }
+                | Waiting::Time { effect: kept, .. } = &mut waiting
+                {
                     *kept = effect;
                 }
                 self.wait(conn, request, waiting, deadline);
@@ -192,7 +195,7 @@ impl Member {
             | Waiting::Time { .. }
             | Waiting::Lock(_)
             | Waiting::Decision(_)
-            | Waiting::Statement(_)
+            | Waiting::Statement { .. }
             | Waiting::Tail => {
                 self.waiting.insert(conn);
             }

@@ -117,7 +117,7 @@ impl Member {
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
                         | Waiting::Lock(_)
-                        | Waiting::Statement(_)
+                        | Waiting::Statement { .. }
                         | Waiting::Majority { .. }
                 );
                 can_end && is_meant(connection, &pending.request)

@@ -32,6 +32,7 @@ impl Member {
                 Some(Waiting::Time {
                     after,
                     is_committed,
+                    ..
                 }) => {
                     let is_settled = |pending: &Pending| {
                         self.is_settled_at(&pending.request, *after, *is_committed)
@@ -40,7 +41,7 @@ impl Member {
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),
-                Some(Waiting::Statement(session)) => !self.is_occupied(Some(conn), session),
+                Some(Waiting::Statement { session, .. }) => !self.is_occupied(Some(conn), session),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -75,7 +76,7 @@ impl Member {
             Waiting::Time { .. }
             | Waiting::Majority { .. }
             | Waiting::Decision(_)
-            | Waiting::Statement(_)
+            | Waiting::Statement { .. }
             | Waiting::Job { .. } => {
                 self.abort_paused(conn, &request);
                 let error = fault(50, "operation exceeded time limit");
@@ -194,11 +195,12 @@ impl Member {
             Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
-            Waiting::Statement(_) => {
+            Waiting::Statement { effect, .. } => {
                 self.waited_deadline = pending.deadline;
-                self.run(now, conn, pending.request, None);
+                self.run(now, conn, pending.request, effect);
                 self.waited_deadline = None;
             }
+            Waiting::Time { effect, .. } => self.run(now, conn, pending.request, effect),
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

@@ -36,7 +36,11 @@ impl Member {
         self.check_paused(request, part)?;
         if self.is_occupied(self.running, &part.session) {
             let deadline = self.time_limit_of(now, request);
-            return Ok(Outcome::Wait(Waiting::Statement(part.session), deadline));
+            let waiting = Waiting::Statement {
+                session: part.session,
+                effect: None,
+            };
+            return Ok(Outcome::Wait(waiting, deadline));
         }
         match name {
             "commitTransaction" => return self.commit_transaction(now, request, part, phase),
@@ -60,6 +64,7 @@ impl Member {
                 let waiting = Waiting::Time {
                     after,
                     is_committed: false,
+                    effect: None,
                 };
                 return Ok(Outcome::Wait(waiting, read_deadline(now, &request.command)));
             }
