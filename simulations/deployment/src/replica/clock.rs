@@ -77,6 +77,14 @@ impl Replica {
         }
     }
 
+    /// Notes the time of the last entry, before entries are removed. Without jumps of clocks, the
+    /// entries that follow are later anyway.
+    pub(super) fn keep_time(&mut self) {
+        if self.clock.may_differ {
+            self.note_time(self.log.last_time());
+        }
+    }
+
     /// Notes a cluster time that this member has learned from others.
     pub(crate) fn note_time(&mut self, time: Timestamp) {
         self.clock.latest = self.clock.latest.max(time);
