@@ -99,6 +99,18 @@ fn the_next_primary_gives_later_times_than_a_primary_whose_clock_was_ahead() {
 }
 
 #[test]
+fn cluster_times_increase_after_the_largest_jumps() {
+    let (mut world, primary, _) = with_primary();
+    let mut last = insert(&mut world, primary);
+    for millis in [i64::MAX, i64::MIN, i64::MAX, i64::MAX, 0] {
+        world.deployment.jump_clock(world.now, primary, millis);
+        let next = insert(&mut world, primary);
+        assert!(next > last, "{next:?} comes after {last:?}");
+        last = next;
+    }
+}
+
+#[test]
 fn cluster_times_do_not_go_back_after_a_rollback() {
     let (mut world, primary, _) = with_primary();
     world.deployment.jump_clock(world.now, primary, HOUR_MILLIS);
