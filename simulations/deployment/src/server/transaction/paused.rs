@@ -1,12 +1,23 @@
 //! Statements that have paused, or that wait for their queries. The session of such a statement
 //! takes no other one meanwhile, and a transaction whose statement does not go on is aborted.
 
-use super::Part;
+use super::{Part, Transactions};
 use crate::{
     deployment::ConnId,
     replica::{ReplicaEvent, SessionKey},
     server::{Member, connection::Request, fault::Fault},
 };
+
+impl Transactions {
+    /// Returns the session whose statement has paused on a connection.
+    pub(super) fn paused_by(&self, conn: ConnId) -> Option<SessionKey> {
+        let has_paused = |session: &&SessionKey| {
+            let open = self.get(session);
+            open.is_some_and(|open| open.paused == Some(conn))
+        };
+        self.open.iter().find(has_paused).copied()
+    }
+}
 
 impl Member {
     /// True if a statement of the open transaction of a session has paused on another connection.

@@ -245,10 +245,15 @@ impl Member {
         Some(session)
     }
 
-    /// Aborts the transaction whose statement ended in a panic.
+    /// Aborts the transaction whose statement ended in a panic. A statement that had paused can
+    /// panic before its next part.
     pub(in crate::server) fn abort_interrupted(&mut self) {
         self.transactions.guard = None;
-        if let Some(session) = self.exchange_back() {
+        let session = self.exchange_back();
+        let running = self
+            .running
+            .and_then(|conn| self.transactions.paused_by(conn));
+        if let Some(session) = session.or(running) {
             self.abort_open(&session);
         }
     }
