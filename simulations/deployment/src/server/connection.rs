@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) database: String,
     pub(super) command: Document,
-    /// The rest of a write command that was executed in part.
+    /// The rest of a command of which a part was executed: a write, or a `getMore`.
     pub(super) progress: Option<Box<Progress>>,
     /// The result of the check of the command's form, if the job that decoded it has checked it.
     pub(super) checked: Option<Result<(), Fault>>,

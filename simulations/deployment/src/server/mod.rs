@@ -146,7 +146,7 @@ pub(crate) struct Member {
     connected: i32,
     /// The deadlines of waiting requests.
     timers: BTreeSet<(Instant, ConnId)>,
-    /// Connections whose request waits for replication, for a cluster time or for more documents.
+    /// Connections whose requests wait for a condition that [`Member::check_waiting`] checks.
     waiting: BTreeSet<ConnId>,
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,

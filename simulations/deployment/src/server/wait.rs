@@ -20,8 +20,8 @@ impl Member {
         }
     }
 
-    /// Resumes the requests that wait for replication, for a cluster time or for more documents,
-    /// and whose condition is now true.
+    /// Resumes the requests whose condition is now true: those that wait for replication, for a
+    /// cluster time, for a transaction or its statement, or for more documents.
     pub(super) fn check_waiting(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
