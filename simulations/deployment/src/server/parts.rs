@@ -223,8 +223,8 @@ impl Member {
         self.advance(now, conn);
     }
 
-    /// Lets a write go on although its client has disconnected, if it has begun or is being decoded.
-    /// Returns false if the connection has none.
+    /// Lets a write go on although its client has disconnected, if the write has begun or is being
+    /// decoded. Returns false if the connection has none.
     pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
         let goes_on = self.goes_on(conn);
         if goes_on {
