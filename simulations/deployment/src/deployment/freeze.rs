@@ -96,17 +96,8 @@ impl Deployment {
                     while self.members[member].next_turn(now, connection) {}
                     self.forget(connection);
                 }
-                Held::JobDone(done) => {
-                    let connection = done.connection();
-                    self.members[member].handle_job_done(now, done);
-                    if let Some(connection) = connection {
-                        self.end_abandoned(member, connection);
-                    }
-                }
-                Held::Part(connection) => {
-                    self.members[member].run_part(now, connection);
-                    self.end_abandoned(member, connection);
-                }
+                Held::JobDone(done) => self.members[member].handle_job_done(now, done),
+                Held::Part(connection) => self.members[member].run_part(now, connection),
             }
         }
         self.frozen.forget(member);

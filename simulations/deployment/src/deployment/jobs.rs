@@ -115,8 +115,6 @@ impl Deployment {
             if let Some(job) = self.members[member].task_of(connection) {
                 return Some(job);
             }
-            // The connection was closed before its message was decoded.
-            self.end_abandoned(member, connection);
         }
         None
     }
@@ -135,7 +133,6 @@ impl Deployment {
                 return Some(job);
             }
             // The request of the connection has ended, or ends now because its data is gone.
-            self.end_abandoned(member, connection);
             self.settle(now);
         }
         None
@@ -163,7 +160,6 @@ impl Deployment {
         };
         if let Some(Held::Part(_)) = self.frozen.hold(member, Held::Part(connection)) {
             self.members[member].run_part(now, connection);
-            self.end_abandoned(member, connection);
             self.settle(now);
         }
     }
@@ -182,17 +178,20 @@ impl Deployment {
         };
         if let Some(Held::JobDone(done)) = self.frozen.hold(member, Held::JobDone(done)) {
             self.members[member].handle_job_done(now, done);
-            // A request that a router has decoded reaches its shard before the client is forgotten.
-            self.settle(now);
-            self.end_abandoned(member, connection);
             self.settle(now);
         }
     }
 
-    /// Forgets a connection whose client has disconnected and whose write has ended since.
-    pub(super) fn end_abandoned(&mut self, member: usize, connection: ConnId) {
-        if self.members[member].has_ended_abandoned(connection) {
-            self.forget(connection);
+    /// Forgets the connections whose clients have disconnected and whose writes have ended since.
+    /// Returns true if there were any.
+    pub(super) fn end_abandoned(&mut self) -> bool {
+        let mut has_ended = false;
+        for member in 0..self.members.len() {
+            while let Some(connection) = self.members[member].take_abandoned() {
+                self.forget(connection);
+                has_ended = true;
+            }
         }
+        has_ended
     }
 }

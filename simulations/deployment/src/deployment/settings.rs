@@ -34,7 +34,8 @@ impl Deployment {
     }
 
     /// Moves the wall clock of a member, router or service forward by a number of milliseconds, or
-    /// back if the number is negative. Without effect if there is no such member.
+    /// back if the number is negative. The clock is then at most ten years ahead or behind. Without
+    /// effect if there is no such member.
     ///
     /// The clock stays so, also if the process starts again, until the next call or until
     /// [`restore`](Self::restore). It gives `localTime`, `lastWriteDate` and other dates, and

@@ -47,6 +47,10 @@ impl Deployment {
                 self.kill(now, member);
             }
         }
+        // A request that a router has decoded has reached its shard before.
+        if self.end_abandoned() {
+            self.settle(now);
+        }
     }
 
     pub(super) fn collect(&mut self, now: Instant, index: usize) {

@@ -4,6 +4,10 @@ use super::{Replica, log::NO_TIME};
 use bson::Timestamp;
 use onionskin_core::time::Instant;
 
+/// The largest time by which a wall clock is ahead or behind, in milliseconds: ten years. All
+/// cluster times then fit their 32 bits of seconds.
+const MAX_AHEAD_MILLIS: i64 = 10 * 365 * 24 * 3_600_000;
+
 /// The clocks of a member.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -33,15 +37,17 @@ impl Replica {
         right.saturating_add_signed(self.clock.ahead_millis)
     }
 
-    /// Moves the wall clock forward, or back if `millis` is negative. Cluster times never go back:
-    /// those of new entries are later than all that the member can have given or learned.
+    /// Moves the wall clock forward, or back if `millis` is negative, up to [`MAX_AHEAD_MILLIS`].
+    /// Cluster times never go back: those of new entries are later than all that the member can
+    /// have given or learned.
     pub(crate) fn jump_clock(&mut self, now: Instant, millis: i64) {
         let seconds = self.wall_millis(now) / 1000;
         self.note_time(Timestamp {
             time: u32::try_from(seconds).unwrap_or(u32::MAX),
             increment: u32::MAX,
         });
-        self.clock.ahead_millis = self.clock.ahead_millis.saturating_add(millis);
+        let ahead = self.clock.ahead_millis.saturating_add(millis);
+        self.clock.ahead_millis = ahead.clamp(-MAX_AHEAD_MILLIS, MAX_AHEAD_MILLIS);
     }
 
     /// Sets the wall clock right after jumps.
@@ -74,6 +80,14 @@ impl Replica {
                 time: seconds.max(last.time.saturating_add(1)),
                 increment: 1,
             },
+        }
+    }
+
+    /// Notes the time of the last entry, before entries are removed. Without jumps of clocks, the
+    /// entries that follow are later anyway.
+    pub(super) fn keep_time(&mut self) {
+        if self.clock.may_differ {
+            self.note_time(self.log.last_time());
         }
     }
 

@@ -370,6 +370,7 @@ impl Replica {
     /// Rolls back all entries after `index`. None of them may be committed.
     fn roll_back_to(&mut self, index: u64) {
         assert!(index >= self.commit, "what a majority has is never undone");
+        self.keep_time();
         let mut entries = 0;
         while self.log.last().index > index {
             let Some(entry) = self.log.pop(&mut self.records) else {

@@ -43,6 +43,12 @@ pub(super) fn refused_parameter(name: &str) -> Fault {
     fault(238, text)
 }
 
+fn unknown_parameter(name: &str) -> Fault {
+    let text =
+        format!("attempted to set unrecognized parameter [{name}], use help:true to see options ");
+    fault(72, text)
+}
+
 const PREFIX: &str = "ingressConnectionEstablishment";
 
 /// The names of the parameters after [`PREFIX`].
@@ -163,11 +169,11 @@ impl Admission {
             }
             "RatePerSec" => count(std::mem::replace(&mut self.rate, number()?)),
             "BurstCapacitySecs" => count(std::mem::replace(&mut self.burst_seconds, number()?)),
-            // "MaxQueueDepth"
-            _ => {
+            "MaxQueueDepth" => {
                 let depth = usize::try_from(number()?).unwrap_or(usize::MAX);
                 count(std::mem::replace(&mut self.max_queue, depth) as u64)
             }
+            _ => return Err(unknown_parameter(key)),
         })
     }
 }
@@ -222,12 +228,22 @@ impl Member {
             (REQUIRE_API, _) => self.program.version.release >= [5, 0, 0],
             _ => !self.is_router() && self.transactions.parameters().contains_key(name),
         };
-        if is_known {
-            return Ok(());
+        match is_known {
+            true => Ok(()),
+            false => Err(unknown_parameter(name)),
         }
-        let text = format!(
-            "attempted to set unrecognized parameter [{name}], use help:true to see options "
-        );
-        Err(fault(72, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_of_the_same_prefix_does_not_set_the_queue() {
+        let mut admission = Admission::default();
+        let result = admission.set("Other", &doc! { "key": 5 }, "key");
+        assert_eq!(result.expect_err("an unknown parameter").error.code, 72);
+        assert_eq!(admission.max_queue, 0);
     }
 }

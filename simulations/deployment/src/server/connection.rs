@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) database: String,
     pub(super) command: Document,
-    /// The rest of a write command that was executed in part.
+    /// The rest of a command of which a part was executed: a write, or a `getMore`.
     pub(super) progress: Option<Box<Progress>>,
     /// The result of the check of the command's form, if the job that decoded it has checked it.
     pub(super) checked: Option<Result<(), Fault>>,
@@ -68,13 +68,17 @@ pub(super) enum Waiting {
     Time {
         after: Timestamp,
         is_committed: bool,
+        effect: Option<FailEffect>,
     },
     /// A write waits for the end of a transaction, or a statement of a transaction waits for a
     /// command that changes the catalog.
     Lock(Box<Lock>),
     /// A command of a transaction waits for the end of a statement of the same session, which has
     /// paused on another connection.
-    Statement(SessionKey),
+    Statement {
+        session: SessionKey,
+        effect: Option<FailEffect>,
+    },
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.
@@ -84,8 +88,6 @@ pub(super) enum Waiting {
         until: Option<Instant>,
         /// The wall clock at the first start.
         clock: DateTime,
-        /// The term of the member.
-        term: u64,
         effect: Option<FailEffect>,
     },
     /// A command waits for the result of its job.
@@ -164,8 +166,6 @@ pub(super) struct Connection {
     /// True after the first hello of a forwarded connection was accepted. Only its reply has the
     /// `serviceId`.
     pub(super) first_hello_answered: bool,
-    /// True if the client has disconnected while its write had paused.
-    pub(super) is_abandoned: bool,
 }
 
 impl Connection {

@@ -117,7 +117,7 @@ impl Member {
         self.running = None;
         // A write goes on after its connection is closed, as after its client has disconnected.
         let goes_on = match &outcome {
-            Ok(Outcome::Wait(Waiting::Part { .. }, _)) => true,
+            Ok(Outcome::Wait(waiting, _)) => self.has_begun(&request, waiting),
             _ => self.has_long_query() && self.is_write(&request),
         };
         if !goes_on && self.connection(conn).is_none_or(|c| c.closing) {
@@ -157,7 +157,10 @@ impl Member {
                 self.wait(conn, request, Waiting::Lock(lock), deadline);
             }
             Ok(Outcome::Wait(mut waiting, deadline)) => {
-                if let Waiting::Part { effect: kept, .. } = &mut waiting {
+                if let Waiting::Part { effect: kept, .. }
+                | Waiting::Statement { effect: kept, .. }
+                | Waiting::Time { effect: kept, .. } = &mut waiting
+                {
                     *kept = effect;
                 }
                 self.wait(conn, request, waiting, deadline);
@@ -192,7 +195,7 @@ impl Member {
             | Waiting::Time { .. }
             | Waiting::Lock(_)
             | Waiting::Decision(_)
-            | Waiting::Statement(_)
+            | Waiting::Statement { .. }
             | Waiting::Tail => {
                 self.waiting.insert(conn);
             }

@@ -240,6 +240,11 @@ impl Jobs {
         self.last
     }
 
+    /// True if the running command has waited for its job.
+    pub(super) const fn has_done(&self) -> bool {
+        self.done.is_some()
+    }
+
     /// Returns the records that the job of a write statement has found.
     pub(super) fn take_records(&mut self) -> Option<Result<Records, StoreError>> {
         Some(self.done.take()?.map(Found::records))

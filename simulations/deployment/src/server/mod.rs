@@ -140,11 +140,13 @@ pub(crate) struct Member {
     counter: i64,
     started: Instant,
     connections: BTreeMap<ConnId, Connection>,
+    /// Connections whose clients have disconnected, and whose writes go on.
+    abandoned: BTreeSet<ConnId>,
     /// The number of connections that this process has accepted.
     connected: i32,
     /// The deadlines of waiting requests.
     timers: BTreeSet<(Instant, ConnId)>,
-    /// Connections whose request waits for replication, for a cluster time or for more documents.
+    /// Connections whose requests wait for a condition that [`Member::check_waiting`] checks.
     waiting: BTreeSet<ConnId>,
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,
@@ -225,6 +227,7 @@ impl Member {
             counter: 0,
             started: Instant::ZERO,
             connections: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             connected: 0,
             timers: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -300,6 +303,7 @@ impl Member {
             self.end_stream(&pending.request);
             self.abort_paused(conn, &pending.request);
         }
+        self.abandoned.remove(&conn);
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
         self.admission.forget(conn);
@@ -448,6 +452,10 @@ impl Member {
             ReplicaEvent::Changed => {
                 self.counter += 1;
                 self.schedule_expiry(now);
+                // While a step-down is pending, the primary does not write.
+                if self.replica.is_leader() && !self.replica.is_writable() {
+                    self.interrupt_unfinished(now);
+                }
                 return self.answer_hellos(now);
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),

@@ -3,7 +3,7 @@
 
 use super::{
     Member, commands,
-    connection::{Connection, Pending, Request, Waiting},
+    connection::{Connection, Request, Waiting},
     dispatch::Answer,
     document::{integer, integer_field, truth},
     fault::{Fault, fault},
@@ -116,7 +116,8 @@ impl Member {
                         | Waiting::Part { .. }
                         | Waiting::Job { .. }
                         | Waiting::Time { .. }
-                        | Waiting::Statement(_)
+                        | Waiting::Lock(_)
+                        | Waiting::Statement { .. }
                         | Waiting::Majority { .. }
                 );
                 can_end && is_meant(connection, &pending.request)
@@ -125,13 +126,7 @@ impl Member {
         let found = self.connections.iter().filter(|(_, found)| ends(found));
         let found: Vec<ConnId> = found.map(|(conn, _)| *conn).collect();
         for conn in found {
-            if let Some(Pending { request, .. }) = self.unpark(conn) {
-                self.abort_paused(conn, &request);
-                let error = fault(11601, "operation was interrupted");
-                self.respond(conn, &request, Err(error));
-                self.discard(request);
-                self.advance(now, conn);
-            }
+            self.end_waiting(now, conn, fault(11601, "operation was interrupted"));
         }
     }
 

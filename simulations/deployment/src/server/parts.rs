@@ -17,7 +17,7 @@ use super::{
     apart::Apart,
     connection::{Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
-    fault::{Fault, fault},
+    fault::fault,
     insert::Inserts,
     job::STEPS,
     read_concern::read_deadline,
@@ -185,17 +185,8 @@ impl Member {
         Waiting::Part {
             until,
             clock: self.clock(now),
-            term: self.replica.term(),
             effect: None,
         }
-    }
-
-    /// Returns the error of a write that has paused, or that has waited for its search, if the
-    /// primary has stepped down since and is the primary again.
-    pub(super) fn interruption(&self, request: &Request, term: u64) -> Option<Fault> {
-        let is_again = self.replica.is_writable() && self.replica.term() != term;
-        let text = "operation was interrupted because the primary stepped down";
-        (is_again && self.is_write(request)).then(|| fault(11602, text))
     }
 
     /// Executes the next part of the command of a connection, if it has paused.
@@ -210,7 +201,6 @@ impl Member {
                 Waiting::Part {
                     until,
                     clock,
-                    term,
                     effect,
                 },
             ..
@@ -218,13 +208,10 @@ impl Member {
         else {
             return;
         };
-        let failure = match until {
-            Some(until) if until <= now => Some(fault(50, "operation exceeded time limit")),
-            _ => self.interruption(&request, term),
-        };
-        if let Some(failure) = failure {
+        if until.is_some_and(|until| until <= now) {
             self.abort_paused(conn, &request);
-            self.respond(conn, &request, Err(failure));
+            let error = fault(50, "operation exceeded time limit");
+            self.respond(conn, &request, Err(error));
             self.discard(request);
         } else {
             self.waited_deadline = until;
@@ -236,24 +223,26 @@ impl Member {
         self.advance(now, conn);
     }
 
-    /// Lets a write go on although its client has disconnected, if it has paused, waits for its
-    /// search, or is being decoded. Returns false if the connection has none.
+    /// Lets a write go on although its client has disconnected, if the write has begun or is being
+    /// decoded. Returns false if the connection has none.
     pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
         let goes_on = self.goes_on(conn);
-        if let Some(connection) = self.connection(conn).filter(|_| goes_on) {
-            connection.is_abandoned = true;
+        if goes_on {
+            self.abandoned.insert(conn);
         }
         goes_on
     }
 
-    /// True if the write of a connection that was abandoned has ended.
-    pub(crate) fn has_ended_abandoned(&self, conn: ConnId) -> bool {
-        let connection = self.connections.get(&conn);
-        connection.is_some_and(|connection| connection.is_abandoned) && !self.goes_on(conn)
+    /// Returns the next connection that was abandoned and whose write has ended.
+    pub(crate) fn take_abandoned(&mut self) -> Option<ConnId> {
+        let mut abandoned = self.abandoned.iter().copied();
+        let ended = abandoned.find(|conn| !self.goes_on(*conn))?;
+        self.abandoned.remove(&ended);
+        Some(ended)
     }
 
-    /// True if the request of a connection is a write that has paused, or one that waits for its
-    /// search, or if its message is being decoded.
+    /// True if the request of a connection is a write that has begun, or if its message is being
+    /// decoded.
     pub(super) fn goes_on(&self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get(&conn) else {
             return false;
@@ -262,10 +251,18 @@ impl Member {
         let is_received = connection.apart.as_ref().is_some_and(Apart::is_request);
         let pending = connection.pending.as_ref();
         is_received
-            || pending.is_some_and(|pending| match pending.waiting {
-                Waiting::Part { .. } | Waiting::Job { .. } => self.is_write(&pending.request),
-                _ => false,
-            })
+            || pending.is_some_and(|pending| self.has_begun(&pending.request, &pending.waiting))
+    }
+
+    /// True for a write that has paused, that waits for its search, or whose next part waits for a
+    /// transaction.
+    pub(super) fn has_begun(&self, request: &Request, waiting: &Waiting) -> bool {
+        let has_begun = match waiting {
+            Waiting::Part { .. } | Waiting::Job { .. } => true,
+            Waiting::Lock(_) => request.progress.is_some(),
+            _ => false,
+        };
+        has_begun && self.is_write(request)
     }
 
     /// Returns the time limit of the running command, from its first start.

@@ -67,6 +67,7 @@ impl Member {
             let waiting = Waiting::Time {
                 after,
                 is_committed,
+                effect: None,
             };
             return Ok(Outcome::Wait(waiting, deadline));
         }

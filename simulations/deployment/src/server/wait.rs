@@ -20,8 +20,8 @@ impl Member {
         }
     }
 
-    /// Resumes the requests that wait for replication, for a cluster time or for more documents,
-    /// and whose condition is now true.
+    /// Resumes the requests whose condition is now true: those that wait for replication, for a
+    /// cluster time, for a transaction or its statement, or for more documents.
     pub(super) fn check_waiting(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
@@ -32,6 +32,7 @@ impl Member {
                 Some(Waiting::Time {
                     after,
                     is_committed,
+                    ..
                 }) => {
                     let is_settled = |pending: &Pending| {
                         self.is_settled_at(&pending.request, *after, *is_committed)
@@ -40,7 +41,7 @@ impl Member {
                 }
                 Some(Waiting::Lock(lock)) => self.is_unlocked(lock),
                 Some(Waiting::Decision(id)) => !self.commits.is_under_way(*id),
-                Some(Waiting::Statement(session)) => !self.is_occupied(Some(conn), session),
+                Some(Waiting::Statement { session, .. }) => !self.is_occupied(Some(conn), session),
                 Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
@@ -75,7 +76,7 @@ impl Member {
             Waiting::Time { .. }
             | Waiting::Majority { .. }
             | Waiting::Decision(_)
-            | Waiting::Statement(_)
+            | Waiting::Statement { .. }
             | Waiting::Job { .. } => {
                 self.abort_paused(conn, &request);
                 let error = fault(50, "operation exceeded time limit");
@@ -107,8 +108,7 @@ impl Member {
     /// Answers the writes that wait for replication with a write concern error, and linearizable
     /// reads and writes that are not complete with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
-        let text = "operation was interrupted because the primary stepped down";
-        self.end_unfinished(now, 11602, text);
+        self.interrupt_unfinished(now);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
@@ -138,26 +138,39 @@ impl Member {
         }
     }
 
+    /// Ends the writes that are not complete, because the primary steps down. A step-down that is
+    /// pending can fail later.
+    pub(super) fn interrupt_unfinished(&mut self, now: Instant) {
+        let text = "operation was interrupted because the primary stepped down";
+        self.end_unfinished(now, 11602, text);
+    }
+
     /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
     /// transaction, with an error. What they have done stays.
     pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
-        let is_begun = |pending: &Pending| {
-            matches!(pending.waiting, Waiting::Lock(_)) && pending.request.progress.is_some()
-        };
-        let open = self.connections.iter();
-        let unfinished = open.filter(|(conn, connection)| {
-            self.goes_on(**conn) || connection.pending.as_ref().is_some_and(is_begun)
-        });
-        let unfinished: Vec<ConnId> = unfinished.map(|(conn, _)| *conn).collect();
+        let open = self.connections.keys().copied();
+        let unfinished: Vec<ConnId> = open.filter(|conn| self.goes_on(*conn)).collect();
         for conn in unfinished {
-            if let Some(Pending { request, .. }) = self.unpark(conn) {
-                self.abort_paused(conn, &request);
-                let error = self.labelled(&request, fault(code, text));
-                self.respond(conn, &request, Err(error));
-                self.discard(request);
-                self.advance(now, conn);
-            }
+            self.end_waiting(now, conn, fault(code, text));
         }
+    }
+
+    /// Answers the request of a connection that waits with an error.
+    pub(super) fn end_waiting(&mut self, now: Instant, conn: ConnId, error: Fault) {
+        let Some(Pending {
+            request, waiting, ..
+        }) = self.unpark(conn)
+        else {
+            return;
+        };
+        self.abort_paused(conn, &request);
+        let error = self.labelled(&request, error);
+        match waiting {
+            Waiting::Lock(lock) => self.end_locked(conn, &request, &lock, error),
+            _ => self.respond(conn, &request, Err(error)),
+        }
+        self.discard(request);
+        self.advance(now, conn);
     }
 
     pub(super) fn on_step_down_ended(&mut self, now: Instant, success: bool) {
@@ -182,11 +195,12 @@ impl Member {
             Waiting::Majority { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
             Waiting::Tail => self.resume_tail(now, conn, pending),
             Waiting::Lock(lock) => self.resume_locked(now, conn, pending.request, *lock),
-            Waiting::Statement(_) => {
+            Waiting::Statement { effect, .. } => {
                 self.waited_deadline = pending.deadline;
-                self.run(now, conn, pending.request, None);
+                self.run(now, conn, pending.request, effect);
                 self.waited_deadline = None;
             }
+            Waiting::Time { effect, .. } => self.run(now, conn, pending.request, effect),
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

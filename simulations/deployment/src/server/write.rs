@@ -17,20 +17,20 @@ use super::{
 use crate::{
     replica::{Effect, Op, Retry},
     store::{
-        Change, DeleteStatement, Environment, Namespace, Parts, Query, Release, Store, StoreError,
-        Update, UpdateStatement, WriteError,
+        Change, DeleteStatement, Environment, Namespace, Parts, Query, Release, Shared, Store,
+        StoreError, Update, UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
-/// The sum of the results of a command's statements.
+/// The sum of the results of a command's statements. Copies share its documents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     n: u64,
     modified: u64,
-    upserted: Vec<Bson>,
-    errors: Vec<Bson>,
+    upserted: Vec<Shared>,
+    errors: Vec<Shared>,
     pub(super) retried: Vec<i32>,
     pub(super) effects: Vec<(usize, Effect)>,
 }
@@ -52,8 +52,8 @@ impl Tally {
         if let Some(id) = upserted {
             self.n += 1;
             let index = i32::try_from(index).unwrap_or(i32::MAX);
-            self.upserted
-                .push(doc! { "index": index, "_id": id.clone() }.into());
+            let entry = doc! { "index": index, "_id": id.clone() };
+            self.upserted.push(Shared::new(entry));
         }
     }
 
@@ -63,11 +63,14 @@ impl Tally {
 
     pub(super) fn fail(&mut self, index: usize, error: StoreError) {
         let entry = WriteError { index, error };
-        self.errors.push(entry.to_document().into());
+        self.errors.push(Shared::new(entry.to_document()));
     }
 
     fn into_reply(self, update: bool) -> Document {
         let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        let list = |entries: Vec<Shared>| -> Vec<Document> {
+            entries.into_iter().map(Shared::unwrap_or_clone).collect()
+        };
         let mut reply = doc! { "n": number(self.n) };
         if !self.retried.is_empty() {
             reply.insert("retriedStmtIds", self.retried);
@@ -76,10 +79,10 @@ impl Tally {
             reply.insert("nModified", number(self.modified));
         }
         if !self.upserted.is_empty() {
-            reply.insert("upserted", self.upserted);
+            reply.insert("upserted", list(self.upserted));
         }
         if !self.errors.is_empty() {
-            reply.insert("writeErrors", self.errors);
+            reply.insert("writeErrors", list(self.errors));
         }
         reply
     }

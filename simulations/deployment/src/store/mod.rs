@@ -50,6 +50,7 @@ mod pending;
 mod pipeline;
 mod projection;
 mod query;
+mod queue;
 mod read;
 mod redact;
 mod release;

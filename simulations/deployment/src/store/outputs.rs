@@ -3,7 +3,6 @@
 //! `$merge` writes to its target. `$out` writes to a collection of its own, which then replaces the
 //! target in one step. Nobody else sees that collection before, so a failure changes nothing.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bson::Document;
@@ -14,6 +13,7 @@ use super::error::StoreError;
 use super::index::out_of_space;
 use super::names::check_name;
 use super::output::{self, Destination};
+use super::queue::Queue;
 use super::types::{Environment, Namespace, Shared};
 use super::{Answer, Store, stages};
 
@@ -23,7 +23,7 @@ pub(crate) struct Outputs {
     /// The collection of the pipeline.
     source: Namespace,
     destination: Destination,
-    rest: VecDeque<Shared>,
+    rest: Queue<Shared>,
     /// The new contents of the target of `$out`, alone in a store; `None` for `$merge`.
     contents: Option<Box<Store>>,
     /// True if the target existed at the start.
@@ -111,7 +111,7 @@ impl Store {
         let Destination {
             target, options, ..
         } = &outputs.destination;
-        while let Some(document) = outputs.rest.pop_front() {
+        while let Some(document) = outputs.rest.take() {
             let written = match &mut outputs.contents {
                 None => self.merge_one(target, options, &document, environment),
                 Some(contents) => {

@@ -2,7 +2,6 @@
 //! some documents after the others.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -12,6 +11,7 @@ use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
+use super::queue::Queue;
 use super::slices::Slices;
 use super::types::{
     DeleteStatement, Environment, FindAndModify, Namespace, Position, Shared, UpdateStatement,
@@ -53,13 +53,7 @@ pub(crate) struct Records {
     /// The serial number of their collection.
     serial: u64,
     /// Their numbers, and the documents that they had, which this does not keep alive.
-    numbers: VecDeque<(u64, Weak<Document>)>,
-}
-
-impl Records {
-    pub(super) fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
-    }
+    numbers: Queue<(u64, Weak<Document>)>,
 }
 
 /// The documents that a write statement searches.
@@ -158,16 +152,11 @@ impl Parts {
 
     /// Pauses a statement: these records of the collection are left, before those that the part did
     /// not look at.
-    pub(super) fn pause(
-        &mut self,
-        serial: u64,
-        left: impl DoubleEndedIterator<Item = (u64, Shared)>,
-    ) {
+    pub(super) fn pause(&mut self, serial: u64, left: impl Iterator<Item = (u64, Shared)>) {
         let rest = self.rest.get_or_insert_default();
         rest.serial = serial;
-        for (record, document) in left.rev() {
-            rest.numbers.push_front((record, Arc::downgrade(&document)));
-        }
+        let left = left.map(|(record, document)| (record, Arc::downgrade(&document)));
+        rest.numbers.put_back(left.collect());
     }
 }
 
@@ -187,7 +176,7 @@ impl Store {
         let numbers = numbers.map(|(record, document)| (*record, Arc::downgrade(document)));
         Ok(Records {
             serial: self.serial_of(namespace),
-            numbers: numbers.collect(),
+            numbers: numbers.collect::<Vec<_>>().into(),
         })
     }
 
@@ -210,16 +199,13 @@ impl Store {
             let code = if is_single { SEARCH_AGAIN } else { 175 };
             return Err(StoreError::new(code, text));
         }
-        let most = match parts.pause_after {
-            Some(_) => records.numbers.len().min(MAX_DOCUMENTS),
-            None => records.numbers.len(),
-        };
+        let most = parts.pause_after.map_or(usize::MAX, |_| MAX_DOCUMENTS);
         let matcher = Matcher::new(filter, context.release)?;
-        let mut found = Vec::with_capacity(most);
+        let mut found = Vec::new();
         let mut has_looked = false;
         while found.len() < most
             && !(has_looked && parts.has_looked_enough(context))
-            && let Some((record, known)) = records.numbers.pop_front()
+            && let Some((record, known)) = records.numbers.take()
         {
             has_looked = true;
             context.budget.step(1)?;
@@ -237,7 +223,7 @@ impl Store {
                 _ => {}
             }
         }
-        if !records.is_empty() {
+        if !records.numbers.is_empty() {
             parts.rest = Some(records);
         }
         Ok((matcher, found))

@@ -1,6 +1,7 @@
 //! Tests of wall clocks that jump.
 
 use super::world::{World, send, set_of, with_primary};
+use crate::deployment::MemberEvent;
 use bson::{DateTime, Document, Timestamp, doc};
 use onionskin_core::time::Instant;
 use std::time::Duration;
@@ -95,6 +96,36 @@ fn the_next_primary_gives_later_times_than_a_primary_whose_clock_was_ahead() {
     let read = reply.get_timestamp("operationTime").expect("a time");
     assert!(read >= seen, "{read:?} and {seen:?}");
     assert!(insert(&mut world, next) > read);
+}
+
+#[test]
+fn cluster_times_increase_after_the_largest_jumps() {
+    let (mut world, primary, _) = with_primary();
+    let mut last = insert(&mut world, primary);
+    for millis in [i64::MAX, i64::MIN, i64::MAX, i64::MAX, 0] {
+        world.deployment.jump_clock(world.now, primary, millis);
+        let next = insert(&mut world, primary);
+        assert!(next > last, "{next:?} comes after {last:?}");
+        last = next;
+    }
+}
+
+#[test]
+fn cluster_times_do_not_go_back_after_a_rollback() {
+    let (mut world, primary, _) = with_primary();
+    world.deployment.jump_clock(world.now, primary, HOUR_MILLIS);
+    world.deployment.partition(world.now, &[primary]);
+    let seen = insert(&mut world, primary);
+    world.run_for(Duration::from_secs(15));
+    let (next, _) = world.until_primary(LIMIT).expect("another primary");
+    assert_ne!(next, primary);
+    world.deployment.heal(world.now);
+    world.run_for(Duration::from_secs(30));
+    let is_rollback = |event: &MemberEvent| matches!(event, MemberEvent::RolledBack { .. });
+    let has_rolled_back = world.events.iter().any(|(_, event)| is_rollback(event));
+    assert!(has_rolled_back);
+    assert_eq!(world.deployment.primary(), Some(next));
+    assert!(insert(&mut world, next) > seen);
 }
 
 #[test]

@@ -62,6 +62,57 @@ fn a_write_in_parts_ends_at_a_step_down_of_its_shard() {
 }
 
 #[test]
+fn a_write_in_parts_ends_when_a_step_down_begins() {
+    let (mut world, conn, other) = filled_set();
+    let primary = world.deployment.primary().expect("a primary");
+    // No member catches up, so that the step-down stays pending.
+    world.deployment.partition(world.now, &[primary]);
+    begin(&mut world, conn, &mark("part"));
+    assert!(world.reply(conn).is_none(), "it has paused");
+    let down = doc! { "replSetStepDown": 60, "$db": "admin" };
+    begin(&mut world, other, &down);
+    assert!(world.reply(other).is_none(), "it is pending");
+    let (_, _, reply) = world.reply(conn).expect("an answer at once");
+    assert_eq!(reply.get_i32("code").ok(), Some(11602), "{reply}");
+}
+
+#[test]
+fn an_out_on_a_secondary_that_becomes_primary_goes_on() {
+    let (mut world, _, _) = filled_set();
+    for _ in 0..1000 {
+        go_on(&mut world);
+    }
+    let primary = world.deployment.primary().expect("a primary");
+    let secondaries: Vec<usize> = (0..3).filter(|member| *member != primary).collect();
+    let pipeline = vec![doc! { "$match": expensive() }, doc! { "$out": "copy" }];
+    let out = doc! {
+        "aggregate": "c", "pipeline": pipeline, "cursor": {},
+        "$readPreference": { "mode": "secondary" },
+    };
+    let clients = secondaries.iter().map(|member| {
+        let conn = world.connect(*member);
+        begin(&mut world, conn, &out);
+        (*member, conn)
+    });
+    let clients: Vec<(usize, ConnId)> = clients.collect();
+    let mut jobs = Vec::new();
+    while let Some(job) = world.deployment.poll_long_query(world.now) {
+        jobs.push(job);
+    }
+    assert_eq!(jobs.len(), 2);
+    world.deployment.kill(world.now, primary);
+    let next = world.until_primary(Duration::from_secs(60));
+    let (next, _) = next.expect("another primary");
+    let (_, conn) = clients[usize::from(clients[0].0 != next)];
+    for job in jobs {
+        world.deployment.handle_job_done(world.now, job.run());
+    }
+    world.drain();
+    let reply = answer(&mut world, conn);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+}
+
+#[test]
 fn a_merge_in_parts_is_not_begun_again_after_a_step_down() {
     let (mut world, conn, other) = filled_set();
     let sum = doc! { "$add": [{ "$ifNull": ["$merged", 0] }, 1] };

@@ -188,6 +188,48 @@ fn the_time_limit_and_the_end_of_its_session_end_a_paused_write() {
 }
 
 #[test]
+fn a_transaction_that_starts_again_waits_for_the_paused_statement_before_it() {
+    let (mut world, conn, other) = cluster(1);
+    begin(&mut world, conn, &first(1, all()));
+    assert!(world.reply(conn).is_none(), "it has paused");
+    begin(&mut world, other, &first(1, on_left(one(3))));
+    assert!(world.reply(other).is_none(), "it waits");
+    for reply in both(&mut world, conn, other) {
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    }
+    let reply = send(&mut world, other, commit(1));
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    assert_eq!(changed(&mut world), 0, "the first transaction is aborted");
+    let count = on_left(doc! { "count": "c", "query": { "one": 1 } });
+    let reply = send(&mut world, other, count);
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}
+
+#[test]
+fn a_paused_statement_does_not_go_on_in_a_transaction_with_the_same_number() {
+    for has_query in [false, true] {
+        let (mut world, conn, other) = cluster(1);
+        let filter = match has_query {
+            true => expensive(),
+            false => doc! {},
+        };
+        let updates = vec![doc! { "q": filter, "u": { "$set": { "t": 1 } }, "multi": true }];
+        let update = on_left(doc! { "update": "c", "updates": updates });
+        begin(&mut world, conn, &first(1, update));
+        assert!(world.reply(conn).is_none(), "it waits or has paused");
+        // The transaction expires.
+        world.run_for(Duration::from_secs(61));
+        let reply = send(&mut world, other, first(1, on_left(one(3))));
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+        let reply = finish(&mut world, conn);
+        assert_eq!(code(&reply), Some(251), "{reply}");
+        let reply = send(&mut world, other, commit(1));
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+        assert_eq!(changed(&mut world), 0);
+    }
+}
+
+#[test]
 fn a_commit_on_several_shards_does_not_prepare_a_part_of_a_statement() {
     let (mut world, conn, other) = cluster(2);
     let first_on_right = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "right" };

@@ -135,6 +135,25 @@ fn a_commit_waits_for_the_paused_statement_of_its_session() {
 }
 
 #[test]
+fn a_commit_that_has_waited_has_the_error_of_its_fail_point() {
+    let (mut world, conn, other) = paused(doc! {});
+    let concern = doc! { "code": 91, "errmsg": "shutting down" };
+    let data = doc! { "failCommands": ["commitTransaction"], "writeConcernError": concern };
+    let point = doc! {
+        "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data, "$db": "admin",
+    };
+    succeed(&send(&mut world, other, point));
+    begin(&mut world, other, &commit(1));
+    assert!(world.reply(other).is_none(), "it waits");
+    let [reply, committed] = both(&mut world, conn, other);
+    succeed(&reply);
+    succeed(&committed);
+    let error = committed.get_document("writeConcernError").ok();
+    let code = error.and_then(|error| error.get_i32("code").ok());
+    assert_eq!(code, Some(91), "{committed}");
+}
+
+#[test]
 fn a_statement_that_waits_for_another_one_ends_with_its_time_limit() {
     let (mut world, conn, other) = paused(doc! {});
     let mut limited = of(1, one(2));
@@ -255,7 +274,7 @@ fn a_step_down_ends_a_paused_statement() {
         steps += 1;
         assert!(steps < 100_000, "an end");
     };
-    assert_eq!(code(&reply), Some(10107), "{reply}");
+    assert_eq!(code(&reply), Some(11602), "{reply}");
 }
 
 #[test]

@@ -91,24 +91,18 @@ impl Member {
         else {
             return;
         };
-        let failure = match is_linearizable(&request) && self.replica.term() != query.term {
-            true => {
-                let text = "the primary changed while a linearizable read was running";
-                Some(fault(11602, text))
-            }
-            false => self.interruption(&request, query.term),
-        };
-        match (result, failure) {
+        let has_failed = is_linearizable(&request) && self.replica.term() != query.term;
+        match (result, has_failed) {
             (None, _) => {
                 self.abort_paused(conn, &request);
                 return self.close(conn);
             }
-            (Some(_), Some(failure)) => {
-                self.abort_paused(conn, &request);
-                self.respond(conn, &request, Err(failure));
+            (Some(_), true) => {
+                let text = "the primary changed while a linearizable read was running";
+                self.respond(conn, &request, Err(fault(11602, text)));
                 self.discard(request);
             }
-            (Some((found, own_bytes)), None) => {
+            (Some((found, own_bytes)), false) => {
                 self.jobs.done = Some(found);
                 self.jobs.own_bytes = own_bytes;
                 self.waited_deadline = deadline;

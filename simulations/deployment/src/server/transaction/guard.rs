@@ -9,7 +9,7 @@ use crate::{
         connection::{Request, Waiting},
         dispatch::{Answer, Outcome},
         fail_point::FailEffect,
-        fault::fault,
+        fault::{Fault, fault},
         parts::Progress,
         reply::{Body, Reply},
     },
@@ -171,26 +171,33 @@ impl Member {
         lock: &Lock,
     ) {
         let limited = lock.deadline.is_some_and(|deadline| deadline <= now);
-        let error = match (limited, self.part(request)) {
-            (false, Ok(Some(part))) if lock.is_statement => {
-                self.abort_part(part);
-                let millis = self
-                    .transactions
-                    .lock_timeout
-                    .unwrap_or_default()
-                    .as_millis();
+        let error = match !limited && lock.is_statement {
+            true => {
+                let timeout = self.transactions.lock_timeout.unwrap_or_default();
+                let millis = timeout.as_millis();
                 let text = format!(
-                    "Unable to acquire lock within a max lock request timeout of \
-                                    '{millis}ms' milliseconds."
+                    "Unable to acquire lock within a max lock request timeout of '{millis}ms' \
+                     milliseconds."
                 );
                 fault(24, text)
             }
-            (_, Ok(Some(part))) => {
-                self.abort_part(part);
-                fault(50, "operation exceeded time limit")
-            }
-            _ => fault(50, "operation exceeded time limit"),
+            false => fault(50, "operation exceeded time limit"),
         };
+        self.end_locked(conn, request, lock, error);
+    }
+
+    /// Answers a request that waits for a transaction, or for a change of the catalog, with an
+    /// error. A statement aborts its transaction.
+    pub(in crate::server) fn end_locked(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        lock: &Lock,
+        error: Fault,
+    ) {
+        if let Ok(Some(part)) = self.part(request) {
+            self.abort_part(part);
+        }
         self.respond(conn, request, Err(error));
         self.note_catalog(conn, &lock.catalog);
     }

@@ -1,11 +1,23 @@
 //! Statements that have paused, or that wait for their queries. The session of such a statement
 //! takes no other one meanwhile, and a transaction whose statement does not go on is aborted.
 
+use super::{Part, Transactions};
 use crate::{
     deployment::ConnId,
     replica::{ReplicaEvent, SessionKey},
-    server::{Member, connection::Request},
+    server::{Member, connection::Request, fault::Fault},
 };
+
+impl Transactions {
+    /// Returns the session whose statement has paused on a connection.
+    pub(super) fn paused_by(&self, conn: ConnId) -> Option<SessionKey> {
+        let has_paused = |session: &&SessionKey| {
+            let open = self.get(session);
+            open.is_some_and(|open| open.paused == Some(conn))
+        };
+        self.open.iter().find(has_paused).copied()
+    }
+}
 
 impl Member {
     /// True if a statement of the open transaction of a session has paused on another connection.
@@ -17,6 +29,17 @@ impl Member {
         let open = self.transactions.get(session);
         let paused = open.and_then(|open| open.paused);
         paused.is_some() && paused != conn
+    }
+
+    /// Fails if a statement would go on in another transaction than the one in which it has paused.
+    /// A router can start a transaction again with the same number.
+    pub(super) fn check_paused(&self, request: &Request, part: Part) -> Result<(), Fault> {
+        let goes_on = request.progress.is_some() || self.jobs.has_done();
+        let open = self.transactions.get(&part.session);
+        match goes_on && open.is_none_or(|open| open.paused != self.running) {
+            true => Err(self.has_ended(part.number, 251, "aborted")),
+            false => Ok(()),
+        }
     }
 
     /// Notes whether the statement that has run goes on later. At its end, the commands that wait

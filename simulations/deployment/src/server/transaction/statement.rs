@@ -33,10 +33,14 @@ impl Member {
         let name = request.name.as_str();
         let commits = matches!(name, "commitTransaction" | "coordinateCommitTransaction");
         let phase = self.phase_of(part, commits, is_internal)?;
-        let is_further = phase == Phase::Open && !part.starts;
-        if is_further && self.is_occupied(self.running, &part.session) {
+        self.check_paused(request, part)?;
+        if self.is_occupied(self.running, &part.session) {
             let deadline = self.time_limit_of(now, request);
-            return Ok(Outcome::Wait(Waiting::Statement(part.session), deadline));
+            let waiting = Waiting::Statement {
+                session: part.session,
+                effect: None,
+            };
+            return Ok(Outcome::Wait(waiting, deadline));
         }
         match name {
             "commitTransaction" => return self.commit_transaction(now, request, part, phase),
@@ -60,6 +64,7 @@ impl Member {
                 let waiting = Waiting::Time {
                     after,
                     is_committed: false,
+                    effect: None,
                 };
                 return Ok(Outcome::Wait(waiting, read_deadline(now, &request.command)));
             }
@@ -240,10 +245,15 @@ impl Member {
         Some(session)
     }
 
-    /// Aborts the transaction whose statement ended in a panic.
+    /// Aborts the transaction whose statement ended in a panic. A statement that had paused can
+    /// panic before its next part.
     pub(in crate::server) fn abort_interrupted(&mut self) {
         self.transactions.guard = None;
-        if let Some(session) = self.exchange_back() {
+        let session = self.exchange_back();
+        let running = self
+            .running
+            .and_then(|conn| self.transactions.paused_by(conn));
+        if let Some(session) = session.or(running) {
             self.abort_open(&session);
         }
     }
