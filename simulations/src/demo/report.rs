@@ -150,6 +150,7 @@ mod tests {
             lost: 0,
             twice: 0,
             page: None,
+            recording: None,
         };
         report.pace.failed = 3;
         assert_eq!(report.verdict(), Verdict::NothingAcknowledged);
