@@ -100,8 +100,7 @@ pub(crate) fn since(runtime: &impl Runtime, start: Duration) -> Instant {
 
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(
-        runtime: R,
-        start: Duration,
+        (runtime, start): (R, Duration),
         core: Core,
         delivery: Arc<Delivery>,
         resolvers: Resolvers,

@@ -306,8 +306,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let config = recorded(config.with_subscriptions(subscriptions), self.recording)?;
         let delivery = Delivery::new(listeners, subscriptions);
         let shared = Shared::new(
-            runtime,
-            start,
+            (runtime, start),
             Core::new(config),
             delivery,
             resolvers,

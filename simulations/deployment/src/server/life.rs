@@ -9,6 +9,27 @@ use onionskin_core::time::Instant;
 use std::time::Duration;
 
 impl Member {
+    pub(crate) const fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// True if the data of this member does not fit the oplog of its primary, so that it must not
+    /// run.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Fails as after an entry that does not fit.
+    #[cfg(test)]
+    pub(crate) const fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// True if this member is stopped and can start again.
+    pub(crate) const fn may_restart(&self) -> bool {
+        !self.up && !self.has_failed
+    }
+
     /// Ends the process at once.
     pub(crate) fn kill(&mut self) {
         self.up = false;

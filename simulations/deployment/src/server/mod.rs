@@ -373,27 +373,6 @@ impl Member {
         (!connection.out.is_empty()).then(|| std::mem::take(&mut connection.out))
     }
 
-    pub(crate) const fn is_up(&self) -> bool {
-        self.up
-    }
-
-    /// True if the data of this member does not fit the oplog of its primary, so that it must not
-    /// run.
-    pub(crate) const fn has_failed(&self) -> bool {
-        self.has_failed
-    }
-
-    /// Fails as after an entry that does not fit.
-    #[cfg(test)]
-    pub(crate) const fn fail(&mut self) {
-        self.has_failed = true;
-    }
-
-    /// True if this member is stopped and can start again.
-    pub(crate) const fn may_restart(&self) -> bool {
-        !self.up && !self.has_failed
-    }
-
     /// Returns the number of the shard, if this is one.
     pub(crate) const fn shard(&self) -> Option<usize> {
         self.shard

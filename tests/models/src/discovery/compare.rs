@@ -26,7 +26,7 @@ pub struct Machine<'a> {
     pub topology: &'a TopologyDescription,
     /// The state and the generation of the pool of each server.
     pub pools: BTreeMap<Address, (PoolView, u64)>,
-    /// The servers with a check under way, sorted, and whether the check waits for an awaited reply.
+    /// The servers with a check under way, sorted, and whether it waits for an awaited reply.
     pub checking: Vec<(Address, bool)>,
 }
 
