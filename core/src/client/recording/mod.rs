@@ -61,7 +61,8 @@ pub struct RecordingOptions {
 
 impl RecordingOptions {
     /// Records from the creation of the client on, until the recording has `max_bytes` bytes. Such
-    /// a recording can be replayed.
+    /// a recording can be replayed. It also ends with the first input that recordings do not keep,
+    /// for example the start of a session, because each replay ends there.
     ///
     /// ```
     /// use onionskin_core::client::RecordingOptions;
@@ -115,7 +116,9 @@ pub(in crate::client) struct Recorder {
     bytes: usize,
     /// The number of entries that a ring has lost.
     lost: u64,
-    /// True once the recording has its largest size, and its end is missing.
+    /// True once a whole recording has an input that ends each replay. It keeps no later ones.
+    ends_replay: bool,
+    /// True once an entry was left out, so that the end of the recording is missing.
     is_full: bool,
     /// The entry that is made.
     entry: Vec<u8>,
@@ -152,6 +155,7 @@ impl Recorder {
             pieces: VecDeque::new(),
             bytes: 0,
             lost: 0,
+            ends_replay: false,
             is_full: false,
             entry: Vec::new(),
             is_open: false,
@@ -200,11 +204,17 @@ impl Recorder {
         put_number(&mut self.entry, nanos);
     }
 
-    fn end(&mut self, actions: &VecDeque<Action>, note: impl FnOnce(&mut Digest)) {
+    fn end(
+        &mut self,
+        actions: &VecDeque<Action>,
+        deadline: Option<Instant>,
+        note: impl FnOnce(&mut Digest),
+    ) {
         note(&mut self.digest);
         for action in actions.iter().skip(self.queued) {
             self.digest.action(action);
         }
+        self.digest.deadline(deadline);
         self.finish(self.digest.value(), self.digest.has_failed());
     }
 
@@ -224,7 +234,8 @@ impl Recorder {
             max_bytes,
             keeps_beginning,
         } = self.options;
-        !keeps_beginning || (!self.is_full && self.bytes + size <= max_bytes)
+        let is_over = self.is_full || self.ends_replay;
+        !keeps_beginning || (!is_over && self.bytes + size <= max_bytes)
     }
 
     /// Adds the entry that was made.
@@ -235,6 +246,7 @@ impl Recorder {
             self.is_full = true;
             return;
         }
+        self.ends_replay |= self.entry.first() == Some(&(Kind::Lacking as u8));
         let has_room = |piece: &Piece| piece.bytes.len() + size <= piece.bytes.capacity();
         if !self.pieces.back().is_some_and(has_room) {
             let capacity = (max_bytes / MIN_PIECES).min(MAX_PIECE_BYTES).max(size);
@@ -266,8 +278,8 @@ impl Recorder {
             let entry = [&self.entry[..], &NO_DIGEST.to_le_bytes()].concat();
             put_bytes(&mut open, &entry);
         }
-        let has_room = self.has_room(open.len());
-        if !has_room {
+        let is_cut = self.is_full || (self.is_open && !self.has_room(open.len()));
+        if is_cut {
             open.clear();
         }
         let begins = self.pieces.front().map(|piece| piece.begins);
@@ -276,7 +288,7 @@ impl Recorder {
             begins.unwrap_or(self.before),
             entries + u64::from(!open.is_empty()),
             self.lost,
-            !has_room,
+            is_cut,
         );
         file.reserve_exact(self.bytes + open.len());
         for piece in &self.pieces {
@@ -350,7 +362,7 @@ impl Client {
     #[inline]
     pub(in crate::client) fn end_entry(&mut self, note: impl FnOnce(&mut Digest)) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.end(&self.out.actions, note);
+            recorder.end(&self.out.actions, self.clock.armed, note);
         }
     }
 

@@ -1,16 +1,25 @@
 //! Tests of recordings of clients.
 
 use super::*;
-use crate::operation::reply_with_cursor;
+use crate::{
+    operation::{SessionOptions, reply_with_cursor},
+    options::Compressor,
+};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
 
 const WHOLE: RecordingOptions = RecordingOptions::whole(1 << 20);
 
+/// Returns the configuration of a client that records itself.
+fn config(uri: &str, options: RecordingOptions) -> ClientConfig {
+    let parsed = uri::parse(uri).expect("a connection string");
+    let config = ClientConfig::new(parsed.options, Seed::new([5; 32])).expect("options");
+    config.with_recording(options).expect("it has no secrets")
+}
+
 /// Returns a world whose client records itself.
 fn recorded(options: RecordingOptions) -> World {
-    let parsed = uri::parse("mongodb://a/?replicaSet=rs").expect("a connection string");
-    let config = ClientConfig::new(parsed.options, Seed::new([5; 32])).expect("options");
-    let config = config.with_recording(options).expect("it has no secrets");
-    World::with_config(config, primary())
+    World::with_config(config(URI, options), primary())
 }
 
 fn file_of(world: &World) -> Vec<u8> {
@@ -125,4 +134,88 @@ fn a_full_recording_reports_no_failure() {
         assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
         assert_eq!(world.client.take_failure(), has_failure);
     }
+}
+
+#[test]
+fn the_next_deadline_of_the_client_is_compared() {
+    let mut world = recorded(WHOLE);
+    world
+        .client
+        .begin_entry(world.now, Kind::Timeout, |_| Ok(()));
+    world.client.clock.armed = None;
+    world.client.end_entry(|_| {});
+    assert_eq!(last_step(&file_of(&world)).verdict, Verdict::Different);
+}
+
+#[test]
+fn a_whole_recording_ends_with_the_input_that_ends_each_replay() {
+    for (options, later) in [(WHOLE, 0), (RecordingOptions::ring(1 << 20), 1)] {
+        let mut world = recorded(options);
+        let before = entries(&file_of(&world));
+        let session = SessionOptions::default();
+        let started = world.client.start_session(world.now, &session);
+        started.expect("a session");
+        let file = file_of(&world);
+        assert_eq!(entries(&file), before + 1);
+        assert!(!Recording::read(&file).expect("a recording").is_cut());
+        world.client.handle_timeout(world.now);
+        let file = file_of(&world);
+        assert_eq!(entries(&file), before + 1 + later);
+        let is_cut = Recording::read(&file).expect("a recording").is_cut();
+        assert_eq!(is_cut, later == 0);
+        assert!(matches!(last_step(&file).verdict, Verdict::Unknown(_)));
+    }
+}
+
+#[test]
+fn only_labels_with_a_meaning_are_recorded() {
+    let mut world = recorded(WHOLE);
+    let labels = bson::rawbson!(["a secret", "SystemOverloadedError"]);
+    let reply = rawdoc! { "ok": 0, "code": 2, "codeName": "BadValue", "errorLabels": labels };
+    let after = world.perform(ping(), &reply);
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
+    let file = file_of(&world);
+    assert!(!has_text(&file, "a secret") && has_text(&file, "SystemOverloadedError"));
+    assert_same(&file);
+}
+
+#[test]
+fn only_available_compressors_are_recorded() {
+    let uri = format!("{URI}&compressors=snappy,zlib,zstd");
+    let file = file_of(&World::with_config(config(&uri, WHOLE), primary()));
+    for compressor in Compressor::ALL {
+        let name = format!("{:?}", compressor.name());
+        assert_eq!(has_text(&file, &name), compressor.is_available());
+    }
+    assert_same(&file);
+}
+
+#[test]
+fn a_compressor_that_this_build_lacks_is_refused_by_name() {
+    let file = file_of(&recorded(WHOLE));
+    let at = file
+        .windows(14)
+        .position(|bytes| bytes == b"\"compressors\":");
+    let at = at.expect("the head has them");
+    let (head, rest) = file.split_at(at);
+    let (begin, size) = (b"onionrec01".len(), 2);
+    let place = rest.iter().position(|&byte| byte == b']').expect("a list");
+    let list = b"\"compressors\":[\"lz5\"]";
+    let mut other = [head, list, &rest[place + 1..]].concat();
+    let length = usize::from(other[begin] & 0x7f) | usize::from(other[begin + 1]) << 7;
+    let length = length + list.len() - (place + 1);
+    other[begin..begin + size].copy_from_slice(&[length as u8 | 0x80, (length >> 7) as u8]);
+    let recording = Recording::read(&other).expect("a recording");
+    let error = recording.replay().expect_err("there is no such compressor");
+    assert!(error.to_string().contains("lz5"), "{error}");
+}
+
+#[test]
+fn the_debug_text_of_a_recording_has_no_seed() {
+    let file = file_of(&recorded(WHOLE));
+    let recording = Recording::read(&file).expect("a recording");
+    // The seed in base64.
+    let seed = "BQUFBQUF";
+    assert!(has_text(&file, seed));
+    assert!(!format!("{recording:?}").contains(seed));
 }
