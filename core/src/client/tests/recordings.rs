@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     operation::{SessionOptions, reply_with_cursor},
-    options::Compressor,
+    options::{Compressor, ServerSelector},
 };
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
@@ -218,4 +218,20 @@ fn the_debug_text_of_a_recording_has_no_seed() {
     let seed = "BQUFBQUF";
     assert!(has_text(&file, seed));
     assert!(!format!("{recording:?}").contains(seed));
+}
+
+#[test]
+fn a_client_whose_questions_are_not_recorded_is_refused() {
+    let srv = uri::parse("mongodb+srv://cluster.example.com/?tls=false");
+    let srv = srv.expect("a connection string").options;
+    let mut selecting = uri::parse(URI).expect("a connection string").options;
+    selecting.server_selector = Some(ServerSelector::new(|_| {}));
+    for (options, what) in [
+        (srv, "a mongodb+srv connection string"),
+        (selecting, "a server selector"),
+    ] {
+        let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+        let error = config.with_recording(WHOLE).expect_err("it is refused");
+        assert!(error.to_string().contains(what), "{error}");
+    }
 }
