@@ -143,7 +143,8 @@ impl<R: Runtime> ClientBuilder<R> {
     /// of the driver. [`Client::recording`] returns the recording. Default: no recording.
     ///
     /// The recording has no documents of commands and replies. It has the names of hosts, databases
-    /// and commands, the errors and the times, and the seed of the client's random choices.
+    /// and commands, the client metadata, the replies to `hello`, the errors and the times, and the
+    /// seed of the client's random choices.
     /// [`build`](Self::build) fails for a client with a credential, TLS or a proxy, whose recording
     /// would have secrets, and for one with a `mongodb+srv` connection string or a server selector.
     ///
