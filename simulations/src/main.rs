@@ -71,8 +71,8 @@ struct Demo {
     /// and connections, its slow and failed operations, and its events.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Record the client, and write the recording to this file for `replay`. It has the first 256
-    /// MiB, which is more than a minute of load.
+    /// Record the client, and write the recording to this file for `replay`, also if the
+    /// demonstration fails. It has the first 256 MiB, which is more than a minute of load.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
@@ -133,6 +133,7 @@ fn run_demo(demo: Demo) -> io::Result<()> {
         recording: recording
             .is_some()
             .then(|| RecordingOptions::whole(MAX_RECORDING_BYTES)),
+        failed: Arc::default(),
         stop: Arc::default(),
     };
     if options.uri.is_some() {
@@ -166,7 +167,7 @@ fn run_demo(demo: Demo) -> io::Result<()> {
     let recorded = recording.map(|output| {
         let bytes = match &report {
             Ok(report) => report.recording().ok_or("the client was not recorded"),
-            Err(_) => Err(FAILED),
+            Err(_) => options.failed.get().map(Vec::as_slice).ok_or(FAILED),
         };
         output.write(bytes)
     });

@@ -98,15 +98,28 @@ fn a_demonstration_on_sockets_replays_to_the_same_actions() {
     let file = report.recording().expect("it was recorded");
     assert!(read(file).entries() > 1000);
     assert_same(file);
-    assert_eq!(onionskin_replay(file), Some(0));
+    assert_eq!(onionskin_replay(file, "demonstration.rec", &[]), Some(0));
 }
 
-/// Gives a recording to `onionskin replay` and returns the exit code.
-fn onionskin_replay(file: &[u8]) -> Option<i32> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client.rec");
+#[test]
+fn a_demonstration_that_fails_keeps_its_recording() {
+    let options = DemoOptions {
+        // No server listens there.
+        uri: Some("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100".to_owned()),
+        recording: Some(WHOLE),
+        ..DemoOptions::default()
+    };
+    let run = demo::run(TokioRuntime::default, "tokio", &options);
+    runtime().block_on(run).expect_err("there is no server");
+    assert_same(options.failed.get().expect("it was recorded"));
+}
+
+/// Gives a recording to `onionskin replay`, as a file with this name, and returns the exit code.
+fn onionskin_replay(file: &[u8], name: &str, arguments: &[&str]) -> Option<i32> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, file).expect("it is writable");
     let mut command = Command::new(env!("CARGO_BIN_EXE_onionskin"));
-    let status = command.arg("replay").arg(&path).status();
+    let status = command.arg("replay").arg(&path).args(arguments).status();
     status.expect("it runs").code()
 }
 
@@ -217,17 +230,39 @@ fn a_changed_step_is_found() {
     }
     let mut other = file.clone();
     other[entries[2].end - 1] ^= 1;
-    assert_eq!(onionskin_replay(&other), Some(1));
+    assert_eq!(onionskin_replay(&other, "changed.rec", &[]), Some(1));
+    // Without a replay, nothing differs.
+    let print = |file: &[u8]| onionskin_replay(file, "printed.rec", &["--print"]);
+    assert_eq!(print(&other), Some(0));
+    assert_eq!(print(&other[..other.len() - 1]), Some(2));
 }
 
 #[test]
 fn a_damaged_recording_is_an_error_and_no_panic() {
     let file = small_recording(WHOLE, 2);
-    let first = entries(&file)[0].start;
+    let entries = entries(&file);
+    let first = entries[0].start;
+    for (number, entry) in (1..).zip(&entries) {
+        for at in entry.end - 4..entry.end {
+            let mut other = file.clone();
+            other[at] ^= 0x55;
+            let last = last_step(&other);
+            assert_eq!((last.number, last.verdict), (number, Verdict::Different));
+        }
+        // No input has the kind 0.
+        let mut other = file.clone();
+        other[entry.start] = 0;
+        let last = last_step(&other);
+        assert!(matches!(last.verdict, Verdict::Unknown(_)), "{last:?}");
+        assert_eq!(last.number, number);
+    }
     for at in (first..file.len()).step_by(3) {
         let mut other = file.clone();
         other[at] ^= 0x55;
-        assert_ne!(last_step(&other).verdict, Verdict::Printed);
+        let printed = read(&other).print().last().expect("it has steps");
+        for last in [last_step(&other), printed] {
+            assert!(last.number <= entries.len() as u64 + 1, "{last:?}");
+        }
         if at % 5 == 0 {
             let cut = last_step(&file[..at]);
             assert!(matches!(cut.verdict, Verdict::Unknown(_)), "{cut:?}");
@@ -305,6 +340,12 @@ fn a_failed_operation_writes_the_recording() {
         }
     });
     assert_same(&std::fs::read(&path).expect("it was written"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let facts = std::fs::metadata(&path).expect("it was written");
+        assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+    }
     let lonely = Client::builder_from_uri(TokioRuntime::default(), "mongodb://localhost");
     let lonely = lonely.expect("options").failure_recording(&path).build();
     assert!(lonely.is_err(), "there is no recording to write");

@@ -3,7 +3,8 @@
 use crate::Runtime;
 use onionskin_core::{client::Client as Core, time::Instant};
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -53,10 +54,24 @@ impl FailureFile {
     }
 }
 
-/// Replaces the file at once, so that nobody reads the half of a recording.
+/// Replaces the file at once, so that nobody reads the half of a recording. On Unix, only its owner
+/// can read the file. The new file has a name of its own until it is whole, and is not written
+/// through a link.
 fn replace(path: &Path, recording: &[u8]) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    fs::write(&name, recording)?;
-    fs::rename(&name, path)
+    name.push(format!(".{}-{number}.part", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&name)?;
+    let written = file.write_all(recording);
+    drop(file);
+    let done = written.and_then(|()| fs::rename(&name, path));
+    if done.is_err() {
+        let _ = fs::remove_file(&name);
+    }
+    done
 }

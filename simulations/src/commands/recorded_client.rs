@@ -31,8 +31,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Replays or prints a recording. The exit code is 0 if this build does what the client did, and 1
-/// if it does something else.
+/// Replays or prints a recording. The exit code is 0 if this build does what the client did, 1 if
+/// it does something else, and 2 if a step cannot be replayed or printed.
 pub(super) fn run(file: &[u8], is_printed: bool) -> Result<ExitCode, Trouble> {
     let refused = |error: onionskin::Error| {
         let text = printable(&error.to_string()).into_owned();
@@ -44,10 +44,14 @@ pub(super) fn run(file: &[u8], is_printed: bool) -> Result<ExitCode, Trouble> {
         eprintln!("The recording was made by version {version}, this is {own}.");
     }
     if is_printed {
+        let mut code = ExitCode::SUCCESS;
         for step in recording.print() {
             print(&line(&step)).map_err(Trouble::Console)?;
+            if matches!(step.verdict, Verdict::Unknown(_)) {
+                code = ExitCode::from(2);
+            }
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     let mut before = VecDeque::new();
     for step in recording.replay().map_err(refused)? {

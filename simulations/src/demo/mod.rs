@@ -15,7 +15,7 @@ use onionskin_worlds::recorder::Recorder;
 use std::{
     io::{self, Write as _},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -48,6 +48,9 @@ pub struct DemoOptions {
     /// How the client is recorded, for [`Report::recording`]. `None` for no recording. Default:
     /// `None`.
     pub recording: Option<RecordingOptions>,
+    /// Gets the recording of the client if the demonstration fails and so has no report. Default:
+    /// empty.
+    pub failed: Arc<OnceLock<Vec<u8>>>,
     /// Once this is true, the load on a deployment of the user ends early. Default: false.
     pub stop: Arc<AtomicBool>,
 }
@@ -60,6 +63,7 @@ impl Default for DemoOptions {
             duration: Duration::from_secs(10),
             keep_picture: false,
             recording: None,
+            failed: Arc::default(),
             stop: Arc::default(),
         }
     }
@@ -96,29 +100,23 @@ pub async fn run<R: Runtime>(
             "an embedded replica set of three members listens: {uri}"
         ));
     }
-    let client = connect(runtime(), &uri, &narrator, recorder.as_ref(), options).await?;
+    let client = client(runtime(), &uri, &narrator, recorder.as_ref(), options)?;
     let recorded = client.clone();
-    let collection = load::collection_name();
-    narrator.print(&format!(
-        "connected; the load begins. It writes to the collection {}.{collection}, which is dropped \
-         at the end",
-        load::DATABASE
-    ));
     let clock = runtime();
-    let load = Load::start(&client, runtime, options, collection);
-    match &deployment {
-        Some(deployment) => {
-            let scene = Scene {
-                clock: &clock,
-                deployment,
-                narrator: &narrator,
-                recorder: recorder.as_ref(),
-            };
-            scene.disturb(options.duration).await;
-        }
-        None => wait_for_stop(&clock, options).await,
+    let scene = deployment.as_ref().map(|deployment| Scene {
+        clock: &clock,
+        deployment,
+        narrator: &narrator,
+        recorder: recorder.as_ref(),
+    });
+    let result = load_client(&client, runtime, scene, &narrator, options).await;
+    if result.is_err()
+        && let Some(recording) = recorded.recording()
+    {
+        // It is the first one, unless the options are used twice.
+        let _ = options.failed.set(recording);
     }
-    let mut report = load.finish(&client, &narrator).await?;
+    let mut report = result?;
     narrator.print("closing the client");
     client.shutdown().await;
     report.recording = recorded.recording();
@@ -133,8 +131,36 @@ pub async fn run<R: Runtime>(
     Ok(report)
 }
 
-/// Returns a client that has reached the deployment.
-async fn connect<R: Runtime>(
+/// Reaches the deployment, runs the load, and disturbs an embedded deployment meanwhile.
+async fn load_client<R: Runtime>(
+    client: &Client<R>,
+    runtime: impl Fn() -> R,
+    scene: Option<Scene<'_, R>>,
+    narrator: &Narrator,
+    options: &DemoOptions,
+) -> Result<Report, Error> {
+    client
+        .database("admin")
+        .run_command(onionskin::bson::doc! { "ping": 1 })
+        .timeout(Duration::from_secs(10))
+        .await?;
+    let collection = load::collection_name();
+    narrator.print(&format!(
+        "connected; the load begins. It writes to the collection {}.{collection}, which is dropped \
+         at the end",
+        load::DATABASE
+    ));
+    let clock = runtime();
+    let load = Load::start(client, runtime, options, collection);
+    match scene {
+        Some(scene) => scene.disturb(options.duration).await,
+        None => wait_for_stop(&clock, options).await,
+    }
+    load.finish(client, narrator).await
+}
+
+/// Returns a client whose events the narrator and the recorder get.
+fn client<R: Runtime>(
     runtime: R,
     uri: &str,
     narrator: &Narrator,
@@ -148,13 +174,7 @@ async fn connect<R: Runtime>(
     if let Some(recording) = options.recording {
         builder = builder.recording(recording);
     }
-    let client: Client<R> = builder.build()?;
-    client
-        .database("admin")
-        .run_command(onionskin::bson::doc! { "ping": 1 })
-        .timeout(Duration::from_secs(10))
-        .await?;
-    Ok(client)
+    builder.build()
 }
 
 /// Waits for the end of the load.

@@ -143,7 +143,8 @@ impl<R: Runtime> ClientBuilder<R> {
     /// of the driver. [`Client::recording`] returns the recording. Default: no recording.
     ///
     /// The recording has no documents of commands and replies. It has the names of hosts, databases
-    /// and commands, the errors and the times, and the seed of the client's random choices.
+    /// and commands, the client metadata, the replies to `hello`, the errors and the times, and the
+    /// seed of the client's random choices.
     /// [`build`](Self::build) fails for a client with a credential, TLS or a proxy, whose recording
     /// would have secrets, and for one with a `mongodb+srv` connection string or a server selector.
     ///
@@ -164,9 +165,14 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Sets the file into which the client writes its recording when an operation fails because of
     /// the network, a timeout or server selection, at most once in 10 seconds. Default: none.
     ///
-    /// The recording is copied under the lock of the client, so choose one of a few megabytes. The
-    /// file of an earlier failure is replaced. A file that cannot be written is not reported.
-    /// [`build`](Self::build) fails if the client does not [record](Self::recording) itself.
+    /// The recording is copied under the lock of the client, so choose a
+    /// [ring](RecordingOptions::ring) of a few megabytes. A [whole](RecordingOptions::whole)
+    /// recording that is full does not have a later failure, and is not written then.
+    ///
+    /// The file of an earlier failure is replaced. On Unix, only its owner can read the file.
+    /// Choose a folder in which others cannot create files. A file that cannot be written is not
+    /// reported. [`build`](Self::build) fails if the client does not [record](Self::recording)
+    /// itself.
     ///
     /// ```
     /// # use onionskin::{ClientBuilder, Runtime};
@@ -174,8 +180,8 @@ impl<R: Runtime> ClientBuilder<R> {
     ///
     /// # fn example<R: Runtime>(builder: ClientBuilder<R>) {
     /// let builder = builder
-    ///     .recording(RecordingOptions::whole(64 << 20))
-    ///     .failure_recording("/tmp/shop.rec");
+    ///     .recording(RecordingOptions::ring(4 << 20))
+    ///     .failure_recording("shop.rec");
     /// # let _ = builder;
     /// # }
     /// ```

@@ -5,7 +5,7 @@ use crate::{
     client::{
         Client, SocketUse,
         connections::State,
-        recording::{Kind, put_failure, put_id, put_late_reply, put_received},
+        recording::{Kind, LateReply, put_failure, put_id, put_late_reply, put_received},
     },
     connection::SocketId,
     error::Error,
@@ -27,7 +27,7 @@ impl Client {
     /// the peer closed the connection.
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
-        if self.is_recorded() && matches!(self.connections.state(id), Some(State::Draining(_))) {
+        if self.is_recorded() && !matches!(self.connections.state(id), Some(State::Driven(_))) {
             return self.record_late_reply(now, id, bytes);
         }
         self.begin_entry(now, Kind::Received, |out| put_received(out, id, bytes));
@@ -36,15 +36,19 @@ impl Client {
         self.used(id)
     }
 
-    /// Handles bytes of a late reply. The recording gets no bytes of the reply, which has documents
-    /// of the application, but what became of the connection.
+    /// Handles bytes that no handshake and no monitor receives: those of a late reply. They can
+    /// also come once its connection is no longer there. The recording gets no bytes of the reply,
+    /// which has documents of the application, but what became of the connection.
     #[cold]
     fn record_late_reply(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
+        let part = LateReply::Part;
+        self.begin_entry(now, Kind::LateReply, |out| put_late_reply(out, id, part));
         self.connections.handle_received(now, id, bytes);
         match self.connections.drained(id) {
-            Err(error) => self.begin_entry(now, Kind::Failed, |out| put_failure(out, id, &error)),
+            Err(error) => self.change_entry(Kind::Failed, |out| put_failure(out, id, &error)),
+            Ok(LateReply::Part) => {}
             Ok(state) => {
-                self.begin_entry(now, Kind::LateReply, |out| put_late_reply(out, id, state));
+                self.change_entry(Kind::LateReply, |out| put_late_reply(out, id, state));
             }
         }
         self.settle(now);

@@ -76,11 +76,15 @@ impl Client {
             return;
         }
         self.begin_entry(now, Kind::Close, |_| Ok(()));
+        self.begin_closing(now);
+        self.end_entry(|_| {});
+    }
+
+    fn begin_closing(&mut self, now: Instant) {
         self.life.phase = Phase::Closing;
         self.fail_all_waiting(now);
         self.pins.release_all();
         self.settle(now);
-        self.end_entry(|_| {});
     }
 
     /// Ends a closed client while exchanges still hold connections. Each of these connections
@@ -110,7 +114,9 @@ impl Client {
         {
             self.out.is_carrying = false;
         }
-        self.close(now);
+        if !self.life.is_closed() {
+            self.begin_closing(now);
+        }
         if !self.life.is_ended() {
             self.end_parts(now);
         }

@@ -33,6 +33,9 @@ const CURSOR_TYPES: [CursorType; 3] = [
 /// The time limits of cursors, by their numbers in a recording; 0 is none.
 const TIMEOUT_MODES: [TimeoutMode; 2] = [TimeoutMode::CursorLifetime, TimeoutMode::Iteration];
 
+/// The largest number of sessions that are given back at once.
+const MAX_SESSIONS: usize = 1000;
+
 const IS_ACKNOWLEDGED: u8 = 1;
 const ENDS_SESSION: u8 = 2;
 const SENDS_MULTI: u8 = 4;
@@ -69,7 +72,7 @@ pub(super) fn put_command(
     }
     put_bytes(out, request.name().as_bytes());
     put_bytes(out, request.database.as_bytes());
-    put_number(out, place(&KINDS, Some(&request.kind)));
+    put_number(out, kind_number(request.kind));
     let target = request.target.as_ref();
     let flags = [
         (request.acknowledged, IS_ACKNOWLEDGED),
@@ -138,6 +141,11 @@ pub(super) fn command(input: &mut Bytes<'_>) -> Result<(Span, Command), Unread> 
     Ok((span, command))
 }
 
+/// Returns the number of a command's kind, for digests and entries.
+pub(super) fn kind_number(kind: CommandKind) -> u64 {
+    place(&KINDS, Some(&kind))
+}
+
 fn place<T: PartialEq>(all: &[T], wanted: Option<&T>) -> u64 {
     let place = wanted.and_then(|wanted| all.iter().position(|one| one == wanted));
     place.map_or(0, |place| place as u64 + 1)
@@ -148,7 +156,8 @@ fn found<T: Copy>(all: &[T], number: u64) -> Option<T> {
     all.get(place).copied()
 }
 
-/// Writes a read preference: 0 for none, 1 for the mode `primary`, and otherwise as JSON.
+/// Writes a read preference: 0 for none, 1 for the mode `primary`, and otherwise as JSON with the
+/// maximal staleness, of which the JSON has the whole seconds only.
 fn put_preference(out: &mut Vec<u8>, preference: Option<&ReadPreference>) {
     match preference {
         None => out.push(0),
@@ -156,6 +165,7 @@ fn put_preference(out: &mut Vec<u8>, preference: Option<&ReadPreference>) {
         Some(preference) => {
             out.push(2);
             put_bytes(out, &serde_json::to_vec(preference).unwrap_or_default());
+            put_duration(out, preference.max_staleness());
         }
     }
 }
@@ -167,7 +177,12 @@ fn preference(input: &mut Bytes<'_>) -> Result<Option<Arc<ReadPreference>>, Unre
         1 => Some(Arc::new(ReadPreference::Primary)),
         _ => {
             let preference = serde_json::from_slice(input.bytes(what)?);
-            Some(Arc::new(preference.map_err(|_| Unread::Damaged(what))?))
+            let mut preference: ReadPreference = preference.map_err(|_| Unread::Damaged(what))?;
+            if let Some(limit) = input.duration()? {
+                let exact = preference.with_max_staleness(limit);
+                preference = exact.map_err(|_| Unread::Damaged(what))?;
+            }
+            Some(Arc::new(preference))
         }
     })
 }
@@ -198,18 +213,23 @@ fn cursor(input: &mut Bytes<'_>) -> Result<Option<Box<CursorSettings>>, Unread> 
     })))
 }
 
-/// Writes the sessions that are given back. Fails if a pin is given back too.
+/// Writes the sessions that are given back. Fails if a pin is given back too, or if the sessions
+/// are too many.
 pub(in crate::client) fn put_resources(
     out: &mut Vec<u8>,
     resources: Option<&CursorResources>,
 ) -> Result<(), &'static str> {
-    let mut next = resources;
+    let (mut next, mut count) = (resources, 0);
     while let Some(resources) = next {
         if resources.pin.is_some() {
             return Err("a pinned connection");
         }
         if resources.session.is_some() {
             put_session(out, resources.session);
+            count += 1;
+        }
+        if count > MAX_SESSIONS {
+            return Err("more than 1000 sessions that are given back at once");
         }
         next = resources.more.as_deref();
     }
@@ -221,6 +241,9 @@ pub(in crate::client) fn put_resources(
 pub(super) fn sessions(input: &mut Bytes<'_>) -> Result<Vec<SessionId>, Unread> {
     let mut sessions = Vec::new();
     while let Some(session) = input.session()? {
+        if sessions.len() == MAX_SESSIONS {
+            return Err(Unread::Damaged("the end of the sessions"));
+        }
         sessions.push(session);
     }
     Ok(sessions)
@@ -235,4 +258,39 @@ pub(super) fn resources(sessions: Vec<SessionId>) -> CursorResources {
         all.more = (!more.is_empty()).then(|| Box::new(more));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_list_of_too_many_sessions_is_refused() {
+        for (count, is_kept) in [(MAX_SESSIONS, true), (MAX_SESSIONS + 1, false)] {
+            let all = (1..=count as u64).map(|number| SessionId::from_parts(number, 0));
+            let all: Vec<SessionId> = all.collect();
+            let mut bytes = Vec::new();
+            for session in &all {
+                put_session(&mut bytes, Some(*session));
+            }
+            put_session(&mut bytes, None);
+            assert_eq!(sessions(&mut Bytes(&bytes)).is_ok(), is_kept);
+            let written = put_resources(&mut Vec::new(), Some(&resources(all)));
+            assert_eq!(written.is_ok(), is_kept);
+        }
+    }
+
+    #[test]
+    fn a_read_preference_keeps_its_exact_staleness() {
+        let limit = Duration::from_millis(90_500);
+        let written = ReadPreference::secondary(None).with_max_staleness(limit);
+        let written = written.expect("the mode takes it");
+        let mut bytes = Vec::new();
+        put_preference(&mut bytes, Some(&written));
+        let mut rest = Bytes(&bytes);
+        let read = preference(&mut rest).expect("it is whole");
+        assert_eq!(read.as_deref(), Some(&written));
+        assert!(rest.0.is_empty());
+    }
 }

@@ -1,11 +1,15 @@
 //! Digests of what the client does after an input: of the result of the call and the new actions.
 
-use super::errors::kind_number;
+use super::{
+    command,
+    errors::{kind_number, known_labels},
+};
 use crate::{
     client::{Action, AfterExchange, Progress, SocketUse},
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange},
+    time::Instant,
 };
 use std::fmt::Write as _;
 
@@ -57,7 +61,7 @@ impl Digest {
     fn error(&mut self, error: &Error) {
         self.bytes(&[kind_number(error.kind())]);
         self.number(error.code().unwrap_or_default().cast_unsigned().into());
-        for label in error.labels().iter() {
+        for label in known_labels(error) {
             self.text(label.name());
         }
     }
@@ -71,7 +75,7 @@ impl Digest {
 
     fn command(&mut self, command: &Command) {
         self.text(command.name());
-        self.bytes(&[command.0.request.kind as u8]);
+        self.number(command::kind_number(command.0.request.kind));
         if let Some(target) = &command.0.request.target {
             self.text(&target.address.to_string());
         }
@@ -91,7 +95,11 @@ impl Digest {
     }
 
     pub(in crate::client) fn socket_use(&mut self, socket_use: SocketUse) {
-        self.bytes(&[socket_use as u8]);
+        self.bytes(match socket_use {
+            SocketUse::Open => b"o",
+            SocketUse::Parked => b"p",
+            SocketUse::Closed => b"c",
+        });
     }
 
     pub(in crate::client) fn progress(&mut self, progress: &Progress) {
@@ -126,6 +134,11 @@ impl Digest {
             None => self.bytes(b"n"),
             Some(command) => self.command(command),
         }
+    }
+
+    /// Adds the time at which the client is to be called next.
+    pub(super) fn deadline(&mut self, at: Option<Instant>) {
+        self.number(at.map_or(u64::MAX, Instant::as_nanos));
     }
 
     pub(super) fn action(&mut self, action: &Action) {

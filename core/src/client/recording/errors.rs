@@ -7,7 +7,7 @@ use crate::{
         Argument, BsonError, CommandError, Error, ErrorKind, InsertManyError, IoError, Label,
         Labels, NetworkFault, TopologyVersion, Wait,
     },
-    operation::{Assessment, CommandKind},
+    operation::{Assessment, ClusterTime, CommandKind},
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
 use std::time::Duration;
@@ -49,6 +49,13 @@ fn at<T: Copy>(all: &[T], input: &mut Bytes<'_>, what: &'static str) -> Result<T
     let place = usize::try_from(input.number(what)?).ok();
     let found = place.and_then(|place| all.get(place));
     found.copied().ok_or(Unread::Damaged(what))
+}
+
+/// Returns the labels of an error that have a meaning to the driver. Others can have data of the
+/// application, and decide nothing.
+pub(super) fn known_labels(error: &Error) -> impl Iterator<Item = &Label> {
+    let labels = error.labels().iter();
+    labels.filter(|label| !matches!(label, Label::Other(_)))
 }
 
 /// Returns the number of an error's kind, for digests and entries.
@@ -111,8 +118,8 @@ pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static
         | ErrorKind::SessionsNotSupported => {}
         _ => return Err("an error of this kind"),
     }
-    put_number(out, error.labels().iter().count() as u64);
-    for label in error.labels().iter() {
+    put_number(out, known_labels(error).count() as u64);
+    for label in known_labels(error) {
         put_bytes(out, label.name().as_bytes());
     }
     Ok(())
@@ -191,6 +198,8 @@ pub(super) fn put_assessment(
         && matches!(error.kind(), ErrorKind::InvalidResponse { .. })
     {
         out.push(2);
+        let time = assessment.cluster_time.as_ref();
+        put_bytes(out, time.map_or(&[][..], |time| time.document().as_bytes()));
         return Ok(());
     }
     out.push(1);
@@ -212,7 +221,16 @@ pub(super) fn assessment(
             // The time was later than that of the command, or it would not have been kept.
             Some(Assessment::new(reply, kind, None))
         }
-        2 => Some(Assessment::malformed(LEFT_OUT)),
+        2 => {
+            let mut malformed = Assessment::malformed(LEFT_OUT);
+            let time = input.bytes(what)?;
+            if !time.is_empty() {
+                let time = RawDocument::from_bytes(time).ok();
+                let time = time.and_then(ClusterTime::from_document);
+                malformed.cluster_time = Some(time.ok_or(Unread::Damaged(what))?);
+            }
+            Some(malformed)
+        }
         _ => return Err(Unread::Damaged(what)),
     })
 }
@@ -233,8 +251,8 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
         Some(_) => return Err("an error of this kind"),
     }
     reply.append(cstr!("ok"), i32::from(is_ok));
-    if let Some(error) = error.filter(|error| !error.labels().is_empty()) {
-        let names = error.labels().iter().map(|label| label.name().to_owned());
+    if let Some(error) = error.filter(|error| known_labels(error).next().is_some()) {
+        let names = known_labels(error).map(|label| label.name().to_owned());
         reply.append(cstr!("errorLabels"), names.collect::<RawArrayBuf>());
     }
     if let Some(time) = &assessment.cluster_time {
@@ -292,5 +310,32 @@ fn put_facts(
     if let Some(backoff) = backoff {
         let millis = i64::try_from(backoff.as_millis()).unwrap_or(i64::MAX);
         reply.append(cstr!("baseBackoffMS"), millis);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::Timestamp;
+
+    #[test]
+    fn a_malformed_reply_keeps_its_cluster_time() {
+        let time = Timestamp {
+            time: 1,
+            increment: 2,
+        };
+        let time = ClusterTime::from_document(&rawdoc! { "clusterTime": time });
+        assert!(time.is_some());
+        for time in [time, None] {
+            let mut malformed = Assessment::malformed("a field is malformed");
+            malformed.cluster_time = time;
+            let mut bytes = Vec::new();
+            put_assessment(&mut bytes, Some(&malformed)).expect("it is kept");
+            let read = assessment(&mut Bytes(&bytes), CommandKind::Write);
+            let read = read.expect("it is whole").expect("there is one");
+            let error = read.result.expect_err("the reply is malformed");
+            assert!(matches!(error.kind(), ErrorKind::InvalidResponse { .. }));
+            assert_eq!(read.cluster_time, malformed.cluster_time);
+        }
     }
 }

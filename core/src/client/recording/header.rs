@@ -46,11 +46,9 @@ macro_rules! read_options {
 }
 
 /// The configuration of a recorded client.
-#[derive(Debug)]
 pub(in crate::client) struct Header(Map<String, Value>);
 
 /// The head of a recording that was read, with the configuration.
-#[derive(Debug)]
 pub(super) struct Head {
     pub(super) version: String,
     pub(super) begins: Instant,
@@ -90,7 +88,9 @@ impl Header {
         each_option!(write_options!(known, options));
         let hosts = options.hosts();
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        let names = options.compressors();
+        // The client announces no others.
+        let mut names = options.compressors();
+        names.retain(|compressor| compressor.is_available());
         let names: Vec<&str> = names.iter().map(|compressor| compressor.name()).collect();
         let scans = options.monitoring == Monitoring::Scanning;
         let mut map = Map::new();
@@ -171,10 +171,8 @@ impl Head {
             options.hosts.push(host.parse().map_err(|_| damaged())?);
         }
         let names: Option<Vec<String>> = take(&mut map, "compressors")?;
-        let compressors = names.unwrap_or_default().into_iter();
-        let compressors = compressors.map(|name| Compressor::from_name(&name));
-        let compressors: Option<Vec<_>> = compressors.collect();
-        options.compressors = Some(compressors.ok_or_else(damaged)?);
+        let compressors = names.unwrap_or_default().into_iter().map(compressor);
+        options.compressors = Some(compressors.collect::<Result<_, _>>()?);
         if take(&mut map, "scanning")?.unwrap_or(false) {
             options.scan_on_demand();
         }
@@ -194,6 +192,18 @@ impl Head {
             recorder: None,
         })
     }
+}
+
+/// Returns the compressor with this name. Fails if this build does not have it: it would announce
+/// other compressors than the recorded client did.
+fn compressor(name: String) -> Result<Compressor, Error> {
+    let known = Compressor::from_name(&name).filter(|known| known.is_available());
+    known.ok_or_else(|| {
+        Error::argument(format!(
+            "the recorded client has the compressor {name}, which this build lacks; build with \
+             the Cargo feature of this name"
+        ))
+    })
 }
 
 fn take<T: DeserializeOwned>(map: &mut Map<String, Value>, key: &str) -> Result<Option<T>, Error> {

@@ -61,7 +61,8 @@ pub struct RecordingOptions {
 
 impl RecordingOptions {
     /// Records from the creation of the client on, until the recording has `max_bytes` bytes. Such
-    /// a recording can be replayed.
+    /// a recording can be replayed. It also ends with the first input that recordings do not keep,
+    /// for example the start of a session, because each replay ends there.
     ///
     /// ```
     /// use onionskin_core::client::RecordingOptions;
@@ -115,13 +116,14 @@ pub(in crate::client) struct Recorder {
     bytes: usize,
     /// The number of entries that a ring has lost.
     lost: u64,
-    /// True once the recording has its largest size, and its end is missing.
+    /// True once a whole recording has an input that ends each replay. It keeps no later ones.
+    ends_replay: bool,
+    /// True once an entry was left out, so that the end of the recording is missing.
     is_full: bool,
     /// The entry that is made.
     entry: Vec<u8>,
-    /// The number of functions of the client that have begun an entry and not ended. Only the
-    /// outermost one makes an entry.
-    depth: u32,
+    /// True from the beginning of an input to its end, and after a panic in between.
+    is_open: bool,
     /// The number of actions that were queued when the entry began.
     queued: usize,
     digest: Digest,
@@ -153,9 +155,10 @@ impl Recorder {
             pieces: VecDeque::new(),
             bytes: 0,
             lost: 0,
+            ends_replay: false,
             is_full: false,
             entry: Vec::new(),
-            depth: 0,
+            is_open: false,
             queued: 0,
             digest: Digest::new(),
             last_digest: 0,
@@ -172,14 +175,20 @@ impl Recorder {
         queued: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) {
-        self.depth += 1;
-        if self.depth > 1 {
-            return;
+        if self.is_open {
+            // A panic has ended the input before, so nobody knows what the client did then.
+            self.finish(NO_DIGEST, true);
         }
+        self.is_open = true;
         self.before = self.now;
         self.now = self.now.max(now);
         self.queued = queued;
         self.digest = Digest::new();
+        self.write(kind, write);
+    }
+
+    /// Writes the entry, in place of what was written of it.
+    fn write(&mut self, kind: Kind, write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>) {
         self.put_head(kind);
         if let Err(what) = write(&mut self.entry) {
             self.put_head(Kind::Lacking);
@@ -195,35 +204,49 @@ impl Recorder {
         put_number(&mut self.entry, nanos);
     }
 
-    fn end(&mut self, actions: &VecDeque<Action>, note: impl FnOnce(&mut Digest)) {
-        self.depth = self.depth.saturating_sub(1);
-        if self.depth > 0 {
-            return;
-        }
+    fn end(
+        &mut self,
+        actions: &VecDeque<Action>,
+        deadline: Option<Instant>,
+        note: impl FnOnce(&mut Digest),
+    ) {
         note(&mut self.digest);
         for action in actions.iter().skip(self.queued) {
             self.digest.action(action);
         }
-        self.has_failed |= self.digest.has_failed();
-        self.last_digest = self.digest.value();
-        self.entry
-            .extend_from_slice(&self.last_digest.to_le_bytes());
-        self.store();
+        self.digest.deadline(deadline);
+        self.finish(self.digest.value(), self.digest.has_failed());
     }
 
-    /// Adds the entry that was made.
-    fn store(&mut self) {
+    /// Completes the entry with its digest, and adds it.
+    fn finish(&mut self, digest: u32, has_failed: bool) {
+        self.is_open = false;
+        self.last_digest = digest;
+        self.entry.extend_from_slice(&digest.to_le_bytes());
+        self.store();
+        // A full recording does not have the failure.
+        self.has_failed |= has_failed && !self.is_full;
+    }
+
+    /// True if an entry of this size can be added.
+    const fn has_room(&self, size: usize) -> bool {
         let RecordingOptions {
             max_bytes,
             keeps_beginning,
         } = self.options;
+        let is_over = self.is_full || self.ends_replay;
+        !keeps_beginning || (!is_over && self.bytes + size <= max_bytes)
+    }
+
+    /// Adds the entry that was made.
+    fn store(&mut self) {
+        let max_bytes = self.options.max_bytes;
         let size = self.entry.len() + MAX_NUMBER_BYTES;
-        if keeps_beginning {
-            self.is_full |= self.bytes + size > max_bytes;
-            if self.is_full {
-                return;
-            }
+        if !self.has_room(size) {
+            self.is_full = true;
+            return;
         }
+        self.ends_replay |= self.entry.first() == Some(&(Kind::Lacking as u8));
         let has_room = |piece: &Piece| piece.bytes.len() + size <= piece.bytes.capacity();
         if !self.pieces.back().is_some_and(has_room) {
             let capacity = (max_bytes / MIN_PIECES).min(MAX_PIECE_BYTES).max(size);
@@ -249,18 +272,35 @@ impl Recorder {
     }
 
     fn file(&self) -> Vec<u8> {
+        let mut open = Vec::new();
+        if self.is_open {
+            // A panic has ended the last input.
+            let entry = [&self.entry[..], &NO_DIGEST.to_le_bytes()].concat();
+            put_bytes(&mut open, &entry);
+        }
+        let is_cut = self.is_full || (self.is_open && !self.has_room(open.len()));
+        if is_cut {
+            open.clear();
+        }
         let begins = self.pieces.front().map(|piece| piece.begins);
-        let entries = self.pieces.iter().map(|piece| piece.entries).sum();
-        let mut file =
-            self.header
-                .write(begins.unwrap_or_default(), entries, self.lost, self.is_full);
-        file.reserve_exact(self.bytes);
+        let entries: u64 = self.pieces.iter().map(|piece| piece.entries).sum();
+        let mut file = self.header.write(
+            begins.unwrap_or(self.before),
+            entries + u64::from(!open.is_empty()),
+            self.lost,
+            is_cut,
+        );
+        file.reserve_exact(self.bytes + open.len());
         for piece in &self.pieces {
             file.extend_from_slice(&piece.bytes);
         }
+        file.extend_from_slice(&open);
         file
     }
 }
+
+/// The digest of an input that a panic has ended.
+const NO_DIGEST: u32 = 0;
 
 /// The number of pieces that a ring has at least.
 const MIN_PIECES: usize = 8;
@@ -280,7 +320,8 @@ impl Client {
     }
 
     /// True if an operation has failed since the last call because of the network, a timeout or
-    /// server selection. Always false if the client is not recorded.
+    /// server selection, or if an input has ended in a panic. Always false if the client is not
+    /// recorded, and for what a full [whole](RecordingOptions::whole) recording does not have.
     pub fn take_failure(&mut self) -> bool {
         let recorder = self.recorder.as_mut();
         recorder.is_some_and(|recorder| std::mem::take(&mut recorder.has_failed))
@@ -306,11 +347,22 @@ impl Client {
         }
     }
 
+    /// Writes another input into the entry that was begun.
+    pub(in crate::client) fn change_entry(
+        &mut self,
+        kind: Kind,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(kind, write);
+        }
+    }
+
     /// Ends the entry of an input. `note` adds the result of the call to the digest.
     #[inline]
     pub(in crate::client) fn end_entry(&mut self, note: impl FnOnce(&mut Digest)) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.end(&self.out.actions, note);
+            recorder.end(&self.out.actions, self.clock.armed, note);
         }
     }
 

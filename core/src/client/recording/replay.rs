@@ -18,7 +18,7 @@ use crate::{
     wire::MessageWriter,
 };
 use bson::RawDocumentBuf;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// The recording of a client, as it was read from a file.
 ///
@@ -35,10 +35,21 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Recording {
     head: Head,
     entries: Vec<u8>,
+}
+
+/// Shows no seed and no input.
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording")
+            .field("version", &self.head.version)
+            .field("entries", &self.head.entries)
+            .field("lost", &self.head.lost)
+            .field("is_cut", &self.head.is_cut)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A step of a recording: an input, and what the replay found.
@@ -103,7 +114,8 @@ impl Recording {
         self.head.lost
     }
 
-    /// True if the recording lacks its end, because it had its largest size.
+    /// True if the recording lacks its end, because it had its largest size, or because it is
+    /// [whole](RecordingOptions::whole) and has an input that ends each replay.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.head.is_cut
