@@ -184,12 +184,22 @@ impl Deployment {
 
     /// Forgets the connections whose clients have disconnected and whose writes have ended since.
     /// Returns true if there were any.
-    pub(super) fn end_abandoned(&mut self) -> bool {
+    pub(super) fn end_abandoned(&mut self, now: Instant) -> bool {
         let mut has_ended = false;
         for member in 0..self.members.len() {
-            while let Some(connection) = self.members[member].take_abandoned() {
-                self.forget(connection);
-                has_ended = true;
+            if self.frozen.contains(member) {
+                continue;
+            }
+            while let Some(connection) = self.members[member].ended_abandoned() {
+                // Further messages that were received are executed as well.
+                while self.members[member].next_turn(now, connection) {
+                    self.collect(now, member);
+                    self.carry_traffic(now);
+                }
+                if self.members[member].take_abandoned(connection) {
+                    self.forget(connection);
+                    has_ended = true;
+                }
             }
         }
         has_ended

@@ -5,7 +5,7 @@ use super::{
     Member, Output, commands, compression,
     connection::Request,
     decode::{self, Frame},
-    fault::Fault,
+    fault::{Fault, fault},
     job::Job,
     reply::{Envelope, Reply},
 };
@@ -23,6 +23,8 @@ pub(super) struct Apart {
     /// The number of the job.
     number: u64,
     is_request: bool,
+    /// True if a write is answered with an error instead of being executed.
+    is_ended: bool,
     /// `None` once the job has it.
     task: Option<Box<Task>>,
 }
@@ -34,6 +36,11 @@ impl Apart {
 
     pub(super) const fn is_request(&self) -> bool {
         self.is_request
+    }
+
+    /// Lets the message have an error as its answer once it is decoded, if it is a write.
+    pub(super) const fn end(&mut self) {
+        self.is_ended = true;
     }
 }
 
@@ -150,6 +157,7 @@ impl Member {
             connection.apart = Some(Apart {
                 number,
                 is_request,
+                is_ended: false,
                 task: Some(Box::new(task)),
             });
             self.outputs.push_back(Output::Task(conn));
@@ -196,17 +204,23 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return;
         };
-        let apart = connection.apart.take_if(|apart| apart.number == number);
-        if apart.is_none() {
+        let Some(apart) = connection.apart.take_if(|apart| apart.number == number) else {
             return;
-        }
+        };
         self.buffered -= std::mem::take(&mut connection.undecoded);
         if connection.closing {
             return;
         }
         match done {
             None => self.close(conn),
-            Some(TaskDone::Decoded(frame)) => self.on_decoded(now, conn, frame.map(|frame| *frame)),
+            Some(TaskDone::Decoded(frame)) => match frame.map(|frame| *frame) {
+                Some(Frame::Request(request)) if apart.is_ended && self.is_write(&request) => {
+                    let error = fault(11601, "operation was interrupted");
+                    self.respond(conn, &request, Err(error));
+                    self.discard(request);
+                }
+                frame => self.on_decoded(now, conn, frame),
+            },
             Some(TaskDone::Encoded(bytes, compressor)) => {
                 match connection.out.is_empty() {
                     true => connection.out = bytes,

@@ -152,6 +152,8 @@ impl Member {
                 }
             };
             let has_failed = !outcome.errors.is_empty();
+            let steps = STEPS_OF_CHECK.saturating_mul(outcome.errors.len() as u64);
+            self.jobs.spent = self.jobs.spent.saturating_add(steps);
             inserts.add(&indexes, outcome, ordered, is_retryable);
             if ordered && has_failed {
                 break;

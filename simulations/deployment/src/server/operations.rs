@@ -107,21 +107,24 @@ impl Member {
         is_meant: impl Fn(&Connection, &Request) -> bool,
     ) {
         let ends = |connection: &Connection| {
-            connection.pending.as_ref().is_some_and(|pending| {
-                let can_end = matches!(
-                    pending.waiting,
-                    Waiting::Blocked { .. }
-                        | Waiting::Tail
-                        | Waiting::Stream
-                        | Waiting::Part { .. }
-                        | Waiting::Job { .. }
-                        | Waiting::Time { .. }
-                        | Waiting::Lock(_)
-                        | Waiting::Statement { .. }
-                        | Waiting::Majority { .. }
-                );
-                can_end && is_meant(connection, &pending.request)
-            })
+            // The reply of a stream that is being encoded comes before an error.
+            let is_free = connection.apart.is_none();
+            is_free
+                && connection.pending.as_ref().is_some_and(|pending| {
+                    let can_end = matches!(
+                        pending.waiting,
+                        Waiting::Blocked { .. }
+                            | Waiting::Tail
+                            | Waiting::Stream
+                            | Waiting::Part { .. }
+                            | Waiting::Job { .. }
+                            | Waiting::Time { .. }
+                            | Waiting::Lock(_)
+                            | Waiting::Statement { .. }
+                            | Waiting::Majority { .. }
+                    );
+                    can_end && is_meant(connection, &pending.request)
+                })
         };
         let found = self.connections.iter().filter(|(_, found)| ends(found));
         let found: Vec<ConnId> = found.map(|(conn, _)| *conn).collect();

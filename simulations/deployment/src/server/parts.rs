@@ -40,6 +40,9 @@ use std::sync::Arc;
 /// The steps that the change of a document may take after the search.
 pub(super) const STEPS_OF_DOCUMENT: u64 = 500_000;
 
+/// The steps of a statement besides those of its search and its changes.
+const STEPS_OF_STATEMENT: u64 = 20;
+
 /// A command of which a part was executed.
 #[derive(Clone, Debug)]
 pub(super) enum Progress {
@@ -234,11 +237,14 @@ impl Member {
     }
 
     /// Returns the next connection that was abandoned and whose write has ended.
-    pub(crate) fn take_abandoned(&mut self) -> Option<ConnId> {
+    pub(crate) fn ended_abandoned(&self) -> Option<ConnId> {
         let mut abandoned = self.abandoned.iter().copied();
-        let ended = abandoned.find(|conn| !self.goes_on(*conn))?;
-        self.abandoned.remove(&ended);
-        Some(ended)
+        abandoned.find(|conn| !self.goes_on(*conn))
+    }
+
+    /// Forgets that a connection was abandoned. Returns false if a further write goes on.
+    pub(crate) fn take_abandoned(&mut self, conn: ConnId) -> bool {
+        !self.goes_on(conn) && self.abandoned.remove(&conn)
     }
 
     /// True if the request of a connection is a write that has begun, or if its message is being
@@ -286,6 +292,14 @@ impl Member {
         let variables = request.command.get_document("let").ok();
         while let Some(statement) = statements.get(part.next) {
             let index = part.next;
+            if part.open.is_none() {
+                if self.must_pause() {
+                    self.record(now, part.sums.tally(), retryable);
+                    let answer = self.pause(now, request);
+                    return Ended::Later(Box::new((part, answer)));
+                }
+                self.jobs.spent = self.jobs.spent.saturating_add(STEPS_OF_STATEMENT);
+            }
             if part.open.as_ref().is_none_or(Open::is_untouched) {
                 let op = statement.op();
                 let done = retryable.and_then(|write| write.done(&self.replica, index, op));
@@ -296,11 +310,6 @@ impl Member {
                     self.jobs.forget_done();
                     continue;
                 }
-            }
-            if part.open.is_none() && self.must_pause() {
-                self.record(now, part.sums.tally(), retryable);
-                let answer = self.pause(now, request);
-                return Ended::Later(Box::new((part, answer)));
             }
             let mut open = part.open.take().unwrap_or_default();
             let searched = Searched {

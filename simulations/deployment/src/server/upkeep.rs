@@ -31,6 +31,11 @@ impl Member {
         self.replica.correct_clock(now);
         // Requests that were delayed, or that waited for a transaction, go on now, and can pause.
         self.drain_replica(now);
+        for connection in self.connections.values_mut() {
+            if let Some(apart) = &mut connection.apart {
+                apart.end();
+            }
+        }
         self.end_unfinished(now, 11601, "operation was interrupted");
     }
 

@@ -66,7 +66,7 @@ impl Tally {
         self.errors.push(Shared::new(entry.to_document()));
     }
 
-    fn into_reply(self, update: bool) -> Document {
+    fn into_reply(mut self, update: bool) -> Document {
         let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         let list = |entries: Vec<Shared>| -> Vec<Document> {
             entries.into_iter().map(Shared::unwrap_or_clone).collect()
@@ -82,6 +82,8 @@ impl Tally {
             reply.insert("upserted", list(self.upserted));
         }
         if !self.errors.is_empty() {
+            self.errors
+                .sort_by_key(|entry| entry.get_i32("index").unwrap_or(i32::MAX));
             reply.insert("writeErrors", list(self.errors));
         }
         reply

@@ -81,7 +81,9 @@ impl Member {
             };
             return Ok(Outcome::Wait(Waiting::Lock(Box::new(lock)), deadline));
         }
-        self.garbage.add(request.bytes, again);
+        // The first copy alone has the documents of the command.
+        let bytes = again.1.as_ref().map_or(request.bytes, |_| 0);
+        self.garbage.add(bytes, again);
         self.log(now, guard.and_then(|guard| guard.retry));
         outcome
     }
