@@ -16,19 +16,19 @@ use onionskin_core::{
 use std::sync::{Arc, Weak};
 
 /// The number of documents of a large message, which has more than 256 KiB.
-const DOCUMENTS: i32 = 3000;
+pub(super) const DOCUMENTS: i32 = 3000;
 
 fn documents() -> Vec<Document> {
     let document = |n: i32| doc! { "_id": n, "text": "x".repeat(150) };
     (0..DOCUMENTS).map(document).collect()
 }
 
-fn insert() -> Document {
+pub(super) fn insert() -> Document {
     doc! { "insert": "c", "documents": documents() }
 }
 
 /// A standalone that runs jobs, and two connections to it.
-fn with_jobs() -> (World, ConnId, ConnId) {
+pub(super) fn with_jobs() -> (World, ConnId, ConnId) {
     let (mut world, conn) = standalone();
     world.deployment.run_jobs();
     let other = world.connect(0);
@@ -42,7 +42,7 @@ fn assert_ping(world: &mut World, other: ConnId) {
 }
 
 /// Returns the bytes of an insert with its documents as a sequence.
-fn sequence(id: i32, flags: Flags) -> Vec<u8> {
+pub(super) fn sequence(id: i32, flags: Flags) -> Vec<u8> {
     let documents = documents().into_iter();
     let documents: Vec<u8> = documents.flat_map(|d| d.to_vec().expect("valid")).collect();
     let mut bytes = Vec::new();
@@ -54,7 +54,7 @@ fn sequence(id: i32, flags: Flags) -> Vec<u8> {
     bytes
 }
 
-fn count(world: &mut World, conn: ConnId) -> Option<i32> {
+pub(super) fn count(world: &mut World, conn: ConnId) -> Option<i32> {
     send(world, conn, doc! { "count": "c" }).get_i32("n").ok()
 }
 

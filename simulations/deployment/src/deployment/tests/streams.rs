@@ -11,7 +11,7 @@ use onionskin_core::{
 use std::time::Duration;
 
 /// Sends a `getMore` whose client accepts several replies.
-fn send_exhaust(world: &mut World, conn: ConnId, mut command: Document) {
+pub(super) fn send_exhaust(world: &mut World, conn: ConnId, mut command: Document) {
     command.insert("$db", "d");
     let body = RawDocumentBuf::try_from(&command).expect("a command");
     let mut bytes = Vec::new();
@@ -22,7 +22,7 @@ fn send_exhaust(world: &mut World, conn: ConnId, mut command: Document) {
     world.send_bytes(conn, &bytes);
 }
 
-fn cursor_of(reply: &Document) -> (i64, usize) {
+pub(super) fn cursor_of(reply: &Document) -> (i64, usize) {
     let cursor = reply.get_document("cursor").expect("a cursor");
     let batch = cursor.get_array("firstBatch");
     let batch = batch.or_else(|_| cursor.get_array("nextBatch"));
