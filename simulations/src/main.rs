@@ -328,7 +328,8 @@ mod tests {
 
     #[test]
     fn demo_has_the_expected_flags_and_its_help_describes_its_writes() {
-        let expected = ["record", "report", "runtime", "seconds", "tasks", "uri"].map(str::to_owned);
+        let expected =
+            ["record", "report", "runtime", "seconds", "tasks", "uri"].map(str::to_owned);
         assert_eq!(flags("demo"), expected.into());
         let mut command = Command::command();
         let demo = command.find_subcommand_mut("demo").expect("it is there");
