@@ -66,7 +66,14 @@ fn replace(path: &Path, recording: &[u8]) -> io::Result<()> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&name)?;
+    let mut file = match options.open(&name) {
+        // A process with the same id can have left the file.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&name)?;
+            options.open(&name)?
+        }
+        opened => opened?,
+    };
     let written = file.write_all(recording);
     drop(file);
     let done = written.and_then(|()| fs::rename(&name, path));

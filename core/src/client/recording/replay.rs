@@ -157,7 +157,6 @@ impl Recording {
 }
 
 /// The place of a replay in its recording.
-#[derive(Debug)]
 struct Cursor<'a> {
     rest: Bytes<'a>,
     left: u64,
@@ -197,7 +196,6 @@ impl<'a> Cursor<'a> {
 
 /// A replay: an iterator over the steps of a recording, which ends after the first step that
 /// differs or cannot be replayed.
-#[derive(Debug)]
 pub struct Replay<'a> {
     cursor: Cursor<'a>,
     /// The client that replays; `None` if the steps are only printed.
@@ -207,6 +205,15 @@ pub struct Replay<'a> {
     /// The `requestID` of the last exchange on each socket.
     requests: BTreeMap<SocketId, i32>,
     actions: Vec<String>,
+}
+
+impl fmt::Debug for Replay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Replay");
+        shown.field("step", &self.cursor.number);
+        shown.field("left", &self.cursor.left);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Iterator for Replay<'_> {

@@ -184,22 +184,19 @@ impl Deployment {
 
     /// Forgets the connections whose clients have disconnected and whose writes have ended since.
     /// Returns true if there were any.
-    pub(super) fn end_abandoned(&mut self, now: Instant) -> bool {
+    pub(super) fn end_abandoned(&mut self) -> bool {
         let mut has_ended = false;
         for member in 0..self.members.len() {
             if self.frozen.contains(member) {
                 continue;
             }
-            while let Some(connection) = self.members[member].ended_abandoned() {
-                // Further messages that were received are executed as well.
-                while self.members[member].next_turn(now, connection) {
-                    self.collect(now, member);
-                    self.carry_traffic(now);
-                }
-                if self.members[member].take_abandoned(connection) {
-                    self.forget(connection);
-                    has_ended = true;
-                }
+            while let Some(connection) = self.members[member].take_abandoned() {
+                self.forget(connection);
+                has_ended = true;
+            }
+            // Further messages that were received are executed as well, each as a part.
+            for connection in self.members[member].abandoned_messages() {
+                self.paused.push(connection);
             }
         }
         has_ended

@@ -48,7 +48,7 @@ impl Deployment {
             }
         }
         // A request that a router has decoded has reached its shard before.
-        if self.end_abandoned(now) {
+        if self.end_abandoned() {
             self.settle(now);
         }
     }

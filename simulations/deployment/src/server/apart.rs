@@ -5,7 +5,7 @@ use super::{
     Member, Output, commands, compression,
     connection::Request,
     decode::{self, Frame},
-    fault::{Fault, fault},
+    fault::{Fault, interrupted},
     job::Job,
     reply::{Envelope, Reply},
 };
@@ -23,7 +23,7 @@ pub(super) struct Apart {
     /// The number of the job.
     number: u64,
     is_request: bool,
-    /// True if a write is answered with an error instead of being executed.
+    /// True if an error follows; see [`end`](Self::end).
     is_ended: bool,
     /// `None` once the job has it.
     task: Option<Box<Task>>,
@@ -38,7 +38,8 @@ impl Apart {
         self.is_request
     }
 
-    /// Lets the message have an error as its answer once it is decoded, if it is a write.
+    /// Lets an error follow: as the answer to a write that is being decoded, or after the reply of a
+    /// stream that is being encoded.
     pub(super) const fn end(&mut self) {
         self.is_ended = true;
     }
@@ -215,8 +216,7 @@ impl Member {
             None => self.close(conn),
             Some(TaskDone::Decoded(frame)) => match frame.map(|frame| *frame) {
                 Some(Frame::Request(request)) if apart.is_ended && self.is_write(&request) => {
-                    let error = fault(11601, "operation was interrupted");
-                    self.respond(conn, &request, Err(error));
+                    self.respond(conn, &request, Err(interrupted()));
                     self.discard(request);
                 }
                 frame => self.on_decoded(now, conn, frame),
@@ -234,6 +234,9 @@ impl Member {
                     self.outputs.push_back(Output::Turn(conn));
                 }
                 self.count_reply(compressor);
+                if apart.is_ended {
+                    self.end_waiting(now, conn, interrupted());
+                }
             }
         }
         self.advance(now, conn);

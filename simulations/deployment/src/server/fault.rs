@@ -28,6 +28,11 @@ pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
     StoreError::new(code, message).into()
 }
 
+/// Returns the error of an operation that was ended.
+pub(super) fn interrupted() -> Fault {
+    fault(11601, "operation was interrupted")
+}
+
 /// True for the codes that servers since 4.4 label `RetryableWriteError` if the command has a
 /// transaction number. For clients, only the label decides (RW-13).
 pub(super) const fn is_retryable(code: i32) -> bool {

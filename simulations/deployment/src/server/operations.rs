@@ -6,7 +6,7 @@ use super::{
     connection::{Connection, Request, Waiting},
     dispatch::Answer,
     document::{integer, integer_field, truth},
-    fault::{Fault, fault},
+    fault::{Fault, fault, interrupted},
     reply::Reply,
 };
 use crate::{
@@ -107,29 +107,31 @@ impl Member {
         is_meant: impl Fn(&Connection, &Request) -> bool,
     ) {
         let ends = |connection: &Connection| {
-            // The reply of a stream that is being encoded comes before an error.
-            let is_free = connection.apart.is_none();
-            is_free
-                && connection.pending.as_ref().is_some_and(|pending| {
-                    let can_end = matches!(
-                        pending.waiting,
-                        Waiting::Blocked { .. }
-                            | Waiting::Tail
-                            | Waiting::Stream
-                            | Waiting::Part { .. }
-                            | Waiting::Job { .. }
-                            | Waiting::Time { .. }
-                            | Waiting::Lock(_)
-                            | Waiting::Statement { .. }
-                            | Waiting::Majority { .. }
-                    );
-                    can_end && is_meant(connection, &pending.request)
-                })
+            connection.pending.as_ref().is_some_and(|pending| {
+                let can_end = matches!(
+                    pending.waiting,
+                    Waiting::Blocked { .. }
+                        | Waiting::Tail
+                        | Waiting::Stream
+                        | Waiting::Part { .. }
+                        | Waiting::Job { .. }
+                        | Waiting::Time { .. }
+                        | Waiting::Lock(_)
+                        | Waiting::Statement { .. }
+                        | Waiting::Majority { .. }
+                );
+                can_end && is_meant(connection, &pending.request)
+            })
         };
         let found = self.connections.iter().filter(|(_, found)| ends(found));
         let found: Vec<ConnId> = found.map(|(conn, _)| *conn).collect();
         for conn in found {
-            self.end_waiting(now, conn, fault(11601, "operation was interrupted"));
+            let connection = self.connections.get_mut(&conn);
+            match connection.and_then(|connection| connection.apart.as_mut()) {
+                // The reply of a stream that is being encoded comes before the error.
+                Some(apart) => apart.end(),
+                None => self.end_waiting(now, conn, interrupted()),
+            }
         }
     }
 

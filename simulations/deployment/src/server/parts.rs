@@ -194,6 +194,12 @@ impl Member {
 
     /// Executes the next part of the command of a connection, if it has paused.
     pub(crate) fn run_part(&mut self, now: Instant, conn: ConnId) {
+        if self.abandoned.contains(&conn) && self.has_message(conn) {
+            self.next_turn(now, conn);
+            // Nobody reads the replies.
+            self.take_output(conn);
+            return;
+        }
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         if !pending.is_some_and(|pending| matches!(pending.waiting, Waiting::Part { .. })) {
             return;
@@ -236,15 +242,27 @@ impl Member {
         goes_on
     }
 
-    /// Returns the next connection that was abandoned and whose write has ended.
-    pub(crate) fn ended_abandoned(&self) -> Option<ConnId> {
+    /// Returns the next connection that was abandoned and whose messages were executed.
+    pub(crate) fn take_abandoned(&mut self) -> Option<ConnId> {
         let mut abandoned = self.abandoned.iter().copied();
-        abandoned.find(|conn| !self.goes_on(*conn))
+        let ended = abandoned.find(|conn| !self.goes_on(*conn) && !self.has_message(*conn))?;
+        self.abandoned.remove(&ended);
+        Some(ended)
     }
 
-    /// Forgets that a connection was abandoned. Returns false if a further write goes on.
-    pub(crate) fn take_abandoned(&mut self, conn: ConnId) -> bool {
-        !self.goes_on(conn) && self.abandoned.remove(&conn)
+    /// Returns the connections that were abandoned and have a further message.
+    pub(crate) fn abandoned_messages(&self) -> Vec<ConnId> {
+        let abandoned = self.abandoned.iter().copied();
+        abandoned.filter(|conn| self.has_message(*conn)).collect()
+    }
+
+    /// True if a connection can execute a message that it has received.
+    pub(super) fn has_message(&self, conn: ConnId) -> bool {
+        self.connections.get(&conn).is_some_and(|connection| {
+            let is_free = connection.pending.is_none() && connection.apart.is_none();
+            let may_go_on = is_free && connection.is_resting && !connection.closing;
+            may_go_on && !connection.decoder.is_empty()
+        })
     }
 
     /// True if the request of a connection is a write that has begun, or if its message is being

@@ -31,10 +31,19 @@ impl Member {
         self.replica.correct_clock(now);
         // Requests that were delayed, or that waited for a transaction, go on now, and can pause.
         self.drain_replica(now);
-        for connection in self.connections.values_mut() {
+        let mut behind = Vec::new();
+        for (conn, connection) in &mut self.connections {
             if let Some(apart) = &mut connection.apart {
                 apart.end();
+                if !connection.decoder.is_empty() {
+                    behind.push(*conn);
+                }
             }
+        }
+        // What was received behind a large message must not be executed later.
+        behind.extend(self.abandoned_messages());
+        for conn in behind {
+            self.close(conn);
         }
         self.end_unfinished(now, 11601, "operation was interrupted");
     }

@@ -57,6 +57,9 @@ fn a_batch_that_is_being_encoded_comes_before_the_end_of_its_stream() {
     assert_eq!((response_to, has_more), (77, true));
     let length = usize::try_from(batch).expect("a length");
     assert_eq!(cursor_of(&reply), (cursor, length));
+    let (_, has_more, end) = world.reply(conn).expect("the error");
+    assert_eq!(end.get_i32("code").ok(), Some(11601), "{end}");
+    assert!(!has_more);
 }
 
 /// A standalone whose clients take turns, a connection to it, and the number of its connections
@@ -154,5 +157,27 @@ fn a_write_that_is_being_decoded_has_no_effect_after_a_reset() {
         let is_answered = flags == Flags::default();
         assert_eq!(code, is_answered.then_some(11601), "{flags:?}");
         assert_eq!(count(&mut world, other), Some(0), "{flags:?}");
+    }
+}
+
+#[test]
+fn messages_behind_one_that_is_being_decoded_have_no_effect_after_a_reset() {
+    for has_left in [false, true] {
+        let (mut world, conn, _) = with_turns();
+        world.send_bytes(conn, &large_and_small());
+        let job = world.deployment.poll_short_job().expect("a decoding");
+        if has_left {
+            world.deployment.handle_disconnected(world.now, conn);
+        }
+        world.deployment.restore(world.now);
+        assert!(world.deployment.drop_data(world.now));
+        world.drain();
+        world.deployment.handle_job_done(world.now, job.run());
+        world.drain();
+        for _ in 0..20 {
+            go_on(&mut world);
+        }
+        let other = world.connect(0);
+        assert_eq!(count(&mut world, other), Some(0), "{has_left}");
     }
 }
