@@ -38,8 +38,8 @@ impl Apart {
         self.is_request
     }
 
-    /// Lets an error follow: as the answer to a write that is being decoded, or after the reply of a
-    /// stream that is being encoded.
+    /// Lets an error follow: as the answer to a write that is being decoded, or after the reply of
+    /// a stream that is being encoded.
     pub(super) const fn end(&mut self) {
         self.is_ended = true;
     }
