@@ -428,7 +428,7 @@ impl Shared {
                 self.ports.borrow_mut()[member].close(self.addresses[member]);
             }
             Action::Listen(member) => {
-                // It can have been set while the member was not running.
+                // An event can have made the member slow while it was not running.
                 self.end_slowness_of(member);
                 let (target, address) = (ListenTarget::Member(member), self.addresses[member]);
                 self.ports.borrow_mut()[member].reopen(self, target, address);

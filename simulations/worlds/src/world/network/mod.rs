@@ -417,7 +417,7 @@ impl Network {
                 }
                 Action::Listen(member) => {
                     self.listening[member] = true;
-                    // It can have been set while the member was not running.
+                    // An event can have made the member slow while it was not running.
                     self.slow.remove(&member);
                 }
                 Action::StopListening(member) => {
