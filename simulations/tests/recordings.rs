@@ -1,10 +1,8 @@
 //! Tests of recordings of live clients on real sockets: what such a client did is what the same
 //! core does again with the recorded inputs.
 
-use onionskin_simulations::{
-    demo::{self, DemoOptions},
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_serve::{Embedded, ServeOptions};
+use onionskin_simulations::demo::{self, DemoOptions};
 use onionskin_tokio::{
     Client, Error, TokioRuntime,
     bson::{Document, doc},

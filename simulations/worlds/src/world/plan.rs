@@ -234,19 +234,7 @@ impl Disaster {
             | Self::Resync(_)
             | Self::Upgrade { .. } => return self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
-            Self::Heal => {
-                CommandFault::end_all(deployment);
-                ServerOverload::end_all(deployment);
-                deployment.limit_connections(None);
-                deployment.heal(now);
-                for member in 0..deployment.members() {
-                    deployment.thaw(now, member);
-                    deployment.restart(now, member);
-                }
-                for shard in 0..deployment.options().shards {
-                    deployment.restart_shard(now, shard);
-                }
-            }
+            Self::Heal => deployment.recover(now),
             Self::CutClient { .. }
             | Self::JoinClients
             | Self::DisconnectClient { .. }

@@ -1,27 +1,11 @@
-//! Derives the deployment's options, the certificates and the connection string from
-//! [`ServeOptions`].
+//! Derives the deployment's options and the connection string from [`ServeOptions`].
 
-use super::{ServeOptions, certificate, tokens};
+use crate::{ServeOptions, tokens};
 use onionskin_core::{address::Address, time::WallTime};
 use onionskin_deployment::deployment::{
     AuthMechanism, DeploymentOptions, ReplicaSetOptions, Shape, User,
 };
-use rustls::ServerConfig;
-use std::{
-    fmt::Write as _,
-    io,
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::SystemTime,
-};
-
-/// The number of temporary directories for certificates so far. The number is part of the name of
-/// the next directory.
-static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
+use std::{fmt::Write as _, io, net::SocketAddr, path::Path, time::SystemTime};
 
 pub(super) fn deployment_options(
     options: ServeOptions,
@@ -65,60 +49,20 @@ pub(super) fn write_tokens(options: &ServeOptions) -> io::Result<()> {
     }
 }
 
+/// Returns an error that names the file.
+pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn wall_time() -> WallTime {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     WallTime::from_unix(wall.unwrap_or_default())
 }
 
-/// A directory that is removed at the end.
-#[derive(Debug)]
-pub(super) struct TemporaryDirectory(PathBuf);
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// TLS of a deployment.
-pub(super) struct Tls {
-    pub(super) config: Arc<ServerConfig>,
-    /// The directory of the certificates.
-    pub(super) directory: PathBuf,
-    /// The same directory, unless the options name it.
-    pub(super) temporary: Option<TemporaryDirectory>,
-}
-
-pub(super) fn tls(options: &ServeOptions) -> io::Result<Option<Tls>> {
-    if !options.tls {
-        return Ok(None);
-    }
-    let (directory, temporary) = match &options.tls_directory {
-        Some(directory) => (directory.clone(), None),
-        None => {
-            let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            let nanos = since.unwrap_or_default().as_nanos();
-            let name = format!("onionskin-tls-{}-{number}-{nanos}", std::process::id());
-            let directory = std::env::temp_dir().join(name);
-            // One that exists belongs to somebody else.
-            std::fs::create_dir(&directory)?;
-            let temporary = TemporaryDirectory(directory.clone());
-            (directory, Some(temporary))
-        }
-    };
-    let config = certificate::generate(&directory, options.tls_ca_file.as_deref())?;
-    Ok(Some(Tls {
-        config,
-        directory,
-        temporary,
-    }))
-}
-
 pub(super) fn uri(
     options: &ServeOptions,
     addresses: &[SocketAddr],
-    tls_directory: Option<&PathBuf>,
+    tls_directory: Option<&Path>,
 ) -> String {
     let mut uri = String::from("mongodb://");
     // The first user with a password that a permitted mechanism checks.

@@ -27,7 +27,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// ```no_run
 /// use onionskin_core::random::Seed;
 /// use onionskin_deployment::identity::IdentityOptions;
-/// use onionskin_simulations::identity::IdentityEndpoint;
+/// use onionskin_serve::identity::IdentityEndpoint;
 ///
 /// let endpoint = IdentityEndpoint::start(IdentityOptions::default(), &Seed::new([1; 32]))?;
 /// println!("http://{}/latest/api/token", endpoint.address());

@@ -1,22 +1,30 @@
 //! The socket of one client, with or without TLS.
 
+#[cfg_attr(
+    not(feature = "scenarios"),
+    allow(dead_code, reason = "only faults use some functions")
+)]
 mod line;
+#[cfg_attr(
+    not(feature = "scenarios"),
+    allow(dead_code, reason = "only faults use some functions")
+)]
 mod slow;
 
+#[cfg(feature = "scenarios")]
 pub(super) use line::Towards;
+pub(super) use slow::Slowness;
 
 use super::Clock;
-use crate::serve::{
+use crate::{
     proxy::{self, HeaderCheck},
-    subject,
+    tls::TlsSession,
 };
 use line::{Delayed, Line};
 use onionskin_core::time::{Instant, earliest};
-use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
-    io::{self, Read as _, Write as _},
+    io,
     rc::Rc,
 };
 use tokio::{io::Interest, net::TcpStream, sync::Notify};
@@ -85,29 +93,6 @@ pub(super) enum Next {
     End,
 }
 
-/// The TLS state of a socket.
-struct Tls {
-    connection: ServerConnection,
-    /// Bytes that were read from the socket and not decrypted yet.
-    received: VecDeque<u8>,
-    /// True after [`Peer::take_subject`] has looked for a client certificate.
-    is_certificate_taken: bool,
-}
-
-impl Tls {
-    /// Decrypts some of the received bytes. Returns false if there are none.
-    fn advance(&mut self) -> io::Result<bool> {
-        if self.received.is_empty() {
-            return Ok(false);
-        }
-        self.connection.read_tls(&mut self.received)?;
-        self.connection
-            .process_new_packets()
-            .map_err(|_| io::ErrorKind::InvalidData)?;
-        Ok(true)
-    }
-}
-
 /// A client's socket. Bytes are written at once where possible, and otherwise kept for later.
 pub(super) struct Peer {
     stream: TcpStream,
@@ -115,7 +100,7 @@ pub(super) struct Peer {
     member: usize,
     clock: Clock,
     line: Line,
-    tls: Option<RefCell<Tls>>,
+    tls: Option<RefCell<TlsSession>>,
     /// The received bytes, while they can be the start of an incomplete header of the PROXY
     /// protocol. `None` after the header, and if no header can come.
     beginning: RefCell<Option<Vec<u8>>>,
@@ -135,7 +120,7 @@ impl Peer {
         stream: TcpStream,
         member: usize,
         clock: Clock,
-        tls: Option<ServerConnection>,
+        tls: Option<TlsSession>,
         is_proxied: bool,
         gauge: Rc<Gauge>,
     ) -> Self {
@@ -144,13 +129,7 @@ impl Peer {
             member,
             clock,
             line: Line::default(),
-            tls: tls.map(|connection| {
-                RefCell::new(Tls {
-                    connection,
-                    received: VecDeque::new(),
-                    is_certificate_taken: false,
-                })
-            }),
+            tls: tls.map(RefCell::new),
             beginning: RefCell::new(is_proxied.then(Vec::new)),
             unsent: RefCell::default(),
             gauge,
@@ -170,23 +149,17 @@ impl Peer {
         let Some(tls) = &self.tls else {
             return self.write(bytes);
         };
-        let mut tls = tls.borrow_mut();
-        tls.connection.set_buffer_limit(None);
-        if tls.connection.writer().write_all(&bytes).is_err() {
+        if tls.borrow_mut().write(&bytes).is_err() {
             self.closed.set(true);
         }
-        drop((tls, bytes));
+        drop(bytes);
         self.flush_tls();
     }
 
     /// Returns the subject of the client's TLS certificate, if there is one. Returns `None` at each
     /// further call. The TLS handshake must be complete.
     pub(super) fn take_subject(&self) -> Option<String> {
-        let mut tls = self.tls.as_ref()?.borrow_mut();
-        if std::mem::replace(&mut tls.is_certificate_taken, true) {
-            return None;
-        }
-        subject::of(tls.connection.peer_certificates()?.first()?)
+        self.tls.as_ref()?.borrow_mut().take_subject()
     }
 
     /// Closes the connection after its delayed replies. Its task then drops the socket.
@@ -302,7 +275,7 @@ impl Peer {
         loop {
             // Decrypted data is returned first, because the TLS library accepts no more while it
             // holds more than a record of it.
-            match tls.borrow_mut().connection.reader().read(buffer) {
+            match tls.borrow_mut().read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => return Ok(Some(&buffer[..count])),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -315,7 +288,7 @@ impl Peer {
                 continue;
             }
             match self.read(buffer)? {
-                Some(count) => tls.borrow_mut().received.extend(&buffer[..count]),
+                Some(count) => tls.borrow_mut().push_received(&buffer[..count]),
                 None => {
                     self.may_have_more.set(false);
                     return Ok(None);
@@ -358,14 +331,7 @@ impl Peer {
         let Some(tls) = &self.tls else {
             return;
         };
-        let mut bytes = Vec::new();
-        let mut tls = tls.borrow_mut();
-        while tls.connection.wants_write() {
-            if tls.connection.write_tls(&mut bytes).is_err() {
-                break;
-            }
-        }
-        drop(tls);
+        let bytes = tls.borrow_mut().take_output();
         if !bytes.is_empty() {
             self.write(bytes);
         }

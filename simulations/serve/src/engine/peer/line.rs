@@ -1,8 +1,7 @@
 //! The effects of a scenario's faults on a connection.
 
-use super::{MAX_UNSENT_BYTES, Peer};
+use super::{MAX_UNSENT_BYTES, Peer, Slowness};
 use onionskin_core::time::Instant;
-use onionskin_worlds::world::SlowMember;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -10,7 +9,7 @@ use std::{
 
 /// The receiver of bytes between a client and a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::serve::engine) enum Towards {
+pub(in crate::engine) enum Towards {
     Member,
     Client,
 }
@@ -46,7 +45,7 @@ pub(super) struct Line {
     /// The number of bytes that the message under way from the client still lacks.
     pub(super) rest: Cell<usize>,
     /// The slowness of the member, if it is slow.
-    pub(super) slow: RefCell<Option<SlowMember>>,
+    pub(super) slow: Cell<Option<Slowness>>,
     /// The time before which a member that reads slowly reads nothing.
     pub(super) next_read: Cell<Instant>,
 }
@@ -71,7 +70,7 @@ fn take_due<T>(queue: &RefCell<VecDeque<(Instant, T)>>, now: Instant) -> Option<
 
 impl Peer {
     /// Reads nothing more, and keeps the socket open without a reply.
-    pub(in crate::serve::engine) fn stay_silent(&self) {
+    pub(in crate::engine) fn stay_silent(&self) {
         self.closing.set(true);
         self.changed.notify_one();
     }
@@ -87,12 +86,12 @@ impl Peer {
     }
 
     /// Returns the member of the connection.
-    pub(in crate::serve::engine) fn member(&self) -> usize {
+    pub(in crate::engine) fn member(&self) -> usize {
         self.member
     }
 
     /// Loses all further bytes in this direction.
-    pub(in crate::serve::engine) fn lose(&self, towards: Towards) {
+    pub(in crate::engine) fn lose(&self, towards: Towards) {
         match towards {
             Towards::Member => self.line.loses_requests.set(true),
             Towards::Client => self.line.loses_replies.set(true),
@@ -100,7 +99,7 @@ impl Peer {
     }
 
     /// True if bytes in this direction are lost.
-    pub(in crate::serve::engine) fn loses(&self, towards: Towards) -> bool {
+    pub(in crate::engine) fn loses(&self, towards: Towards) -> bool {
         match towards {
             Towards::Member => self.line.loses_requests.get(),
             Towards::Client => self.line.loses_replies.get(),
@@ -108,19 +107,19 @@ impl Peer {
     }
 
     /// True if the connection has lost bytes.
-    pub(in crate::serve::engine) fn has_lost(&self) -> bool {
+    pub(in crate::engine) fn has_lost(&self) -> bool {
         self.loses(Towards::Member) || self.loses(Towards::Client)
     }
 
     /// Loses all further bytes in both directions.
-    pub(in crate::serve::engine) fn fall_silent(&self) {
+    pub(in crate::engine) fn fall_silent(&self) {
         self.lose(Towards::Member);
         self.lose(Towards::Client);
     }
 
     /// Drops what is under way in this direction. If there was something, loses all further bytes
     /// as well.
-    pub(in crate::serve::engine) fn cut(&self, towards: Towards) {
+    pub(in crate::engine) fn cut(&self, towards: Towards) {
         let is_empty = match towards {
             Towards::Member => {
                 let requests = std::mem::take(&mut *self.line.requests.borrow_mut());
@@ -143,7 +142,7 @@ impl Peer {
 
     /// Counts the bytes of the messages of the client. Returns true if the bytes continue a message
     /// that began before.
-    pub(in crate::serve::engine) fn continues_message(&self, bytes: &[u8]) -> bool {
+    pub(in crate::engine) fn continues_message(&self, bytes: &[u8]) -> bool {
         let before = self.line.rest.get();
         let mut place = before;
         while let Some(length) = bytes.get(place..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -155,13 +154,13 @@ impl Peer {
     }
 
     /// Breaks the connection: the client sees a reset.
-    pub(in crate::serve::engine) fn reset(&self) {
+    pub(in crate::engine) fn reset(&self) {
         let _ = self.stream.set_zero_linger();
         self.abandon();
     }
 
     /// Sends bytes at a time, after all earlier ones.
-    pub(in crate::serve::engine) fn post(&self, now: Instant, at: Instant, bytes: Vec<u8>) {
+    pub(in crate::engine) fn post(&self, now: Instant, at: Instant, bytes: Vec<u8>) {
         let is_free = self.line.replies.borrow().is_empty() && self.write_pace().is_none();
         if at <= now && is_free {
             return self.send(bytes);
@@ -170,7 +169,7 @@ impl Peer {
     }
 
     /// Breaks the connection at a time, after all earlier bytes.
-    pub(in crate::serve::engine) fn post_reset(&self, now: Instant, at: Instant) {
+    pub(in crate::engine) fn post_reset(&self, now: Instant, at: Instant) {
         if at <= now && self.line.replies.borrow().is_empty() {
             return self.reset();
         }
@@ -197,7 +196,7 @@ impl Peer {
     }
 
     /// Keeps bytes of the client until a time. Nothing is read from the connection before.
-    pub(in crate::serve::engine) fn keep_request(&self, at: Instant, bytes: Vec<u8>) {
+    pub(in crate::engine) fn keep_request(&self, at: Instant, bytes: Vec<u8>) {
         self.line.requests.borrow_mut().push_back((at, bytes));
     }
 
@@ -208,12 +207,12 @@ impl Peer {
     }
 
     /// Returns the next bytes of the client that were kept until now.
-    pub(in crate::serve::engine) fn take_request(&self) -> Option<Vec<u8>> {
+    pub(in crate::engine) fn take_request(&self) -> Option<Vec<u8>> {
         take_due(&self.line.requests, self.clock.now())
     }
 
     /// Sends the delayed replies that are due.
-    pub(in crate::serve::engine) fn send_delayed(&self) {
+    pub(in crate::engine) fn send_delayed(&self) {
         let now = self.clock.now();
         while let Some(delayed) = take_due(&self.line.replies, now) {
             match delayed {

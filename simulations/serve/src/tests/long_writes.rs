@@ -1,7 +1,7 @@
 //! Long writes over sockets.
 
 use super::{addresses, connect, send_command};
-use crate::serve::{Embedded, ServeOptions};
+use crate::{Embedded, ServeOptions};
 use bson::{Document, RawDocumentBuf, doc};
 use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
 use std::{

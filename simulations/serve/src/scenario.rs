@@ -1,6 +1,6 @@
 //! A deployment with the faults of a scenario.
 
-use super::{FaultOptions, ServeOptions};
+use crate::{FaultOptions, ServeOptions};
 use onionskin_deployment::deployment::{NetworkOptions, User};
 use onionskin_worlds::world::{
     Disaster, Scenario, Span, WorldShape, options::world_seed, plan::plan,
@@ -33,10 +33,15 @@ impl ServeOptions {
     /// The reason why no run of the scenario can begin ([`Scenario::fault`]).
     ///
     /// ```
-    /// use onionskin_simulations::serve::ServeOptions;
-    /// use onionskin_simulations::simulate::scenarios;
+    /// use onionskin_serve::ServeOptions;
+    /// use onionskin_worlds::world::{Disaster, Scenario};
+    /// use std::time::Duration;
     ///
-    /// let scenario = scenarios::find("failover")?;
+    /// let step_down = Duration::from_secs(2);
+    /// let scenario = Scenario::builder()
+    ///     .safety(Duration::from_secs(9))
+    ///     .schedule(step_down, Disaster::StepDown)
+    ///     .build()?;
     /// let (options, without_effect) = ServeOptions::of_scenario(&scenario, 7)?;
     /// assert_eq!(options.members.len(), 3);
     /// assert!(without_effect.is_empty());
@@ -142,11 +147,10 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::scenarios;
     use onionskin_worlds::world::Rates;
 
     fn options(text: &str) -> (ServeOptions, Vec<String>) {
-        let scenario = scenarios::parse(text).expect("a scenario");
+        let scenario = Scenario::from_toml(text).expect("a scenario");
         ServeOptions::of_scenario(&scenario, 7).expect("it can be served")
     }
 
@@ -196,19 +200,6 @@ mod tests {
             without_effect,
             ["clients", "rates.unpolled", "`client 1 is closed`"]
         );
-    }
-
-    #[test]
-    fn each_scenario_of_the_command_can_be_served() {
-        for (name, scenario) in scenarios::list() {
-            let (options, _) = ServeOptions::of_scenario(&scenario, 1).expect(name);
-            let faults = options.faults.expect("faults");
-            assert_eq!(
-                faults.plan.back().map(|(_, last)| last),
-                Some(&Disaster::Heal),
-                "{name}"
-            );
-        }
     }
 
     #[test]

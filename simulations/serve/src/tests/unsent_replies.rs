@@ -1,7 +1,7 @@
 //! Tests of clients that request more than they read.
 
 use super::{addresses, connect, send_command};
-use crate::serve::{Embedded, ServeOptions};
+use crate::{Embedded, ServeOptions};
 use bson::rawdoc;
 use onionskin_core::unstable::wire::{FrameDecoder, MessageWriter};
 use std::{

@@ -1,18 +1,34 @@
-//! A deployment on real sockets, for any client.
+//! A simulated MongoDB deployment on real sockets, for tests of applications with any driver.
 //!
-//! One thread runs an event loop that owns the deployment.
+//! [`Embedded`] runs a deployment of the crate `onionskin-deployment` on ports of the loopback
+//! interface. One thread runs an event loop that owns the deployment.
+//!
+//! Cargo features, all off by default:
+//!
+//! - `tls`: connections with TLS ([`ServeOptions::tls`]).
+//! - `identity`: the module `identity`, with the HTTP servers of AWS, Azure and Google Cloud from
+//!   which clients get credentials.
+//! - `scenarios`: faults of connections and of members, from scenarios of the crate
+//!   `onionskin-worlds`: `ServeOptions::of_scenario` and `Embedded::strike`.
+//! - `snappy`, `zlib`, `zstd`, `collation` and `gssapi`: see the crate `onionskin-deployment`.
 
-mod certificate;
+#![forbid(unsafe_code)]
+
 mod engine;
+#[cfg(feature = "identity")]
+pub mod identity;
 mod options;
 mod proxy;
+#[cfg(feature = "scenarios")]
 mod scenario;
 mod setup;
-mod subject;
+mod tls;
 mod tokens;
 
-pub use certificate::CLIENT_SUBJECT;
-pub use options::{FaultOptions, ServeOptions};
+#[cfg(feature = "scenarios")]
+pub use options::FaultOptions;
+pub use options::ServeOptions;
+pub use tls::CLIENT_SUBJECT;
 
 use bson::Document;
 use engine::Engine;
@@ -21,6 +37,7 @@ use onionskin_deployment::{
     deployment::{AuthCounts, AuthFault, CompressionCounts, Deployment, MemberEvent, MemberState},
     store::Namespace,
 };
+#[cfg(feature = "scenarios")]
 use onionskin_worlds::world::{Disaster, VoidEvent};
 use std::{
     io,
@@ -78,18 +95,21 @@ pub struct Status {
     /// The largest value that `unsent_bytes` ever had.
     pub most_unsent_bytes: usize,
     /// The number of disasters of the scenario that have happened.
+    #[cfg(feature = "scenarios")]
     pub happened: u64,
     /// The latest disasters of the scenario, at most 1000, the oldest one first, each with its time
     /// since the start. The last one has the number `happened`.
+    #[cfg(feature = "scenarios")]
     pub disasters: Vec<(Duration, Disaster)>,
     /// The latest disasters of the scenario that had no effect, at most 1000, the oldest one first.
+    #[cfg(feature = "scenarios")]
     pub void_events: Vec<VoidEvent>,
 }
 
 /// A deployment that runs in its own thread. Dropping it stops the deployment.
 ///
 /// ```no_run
-/// use onionskin_simulations::serve::{Embedded, ServeOptions};
+/// use onionskin_serve::{Embedded, ServeOptions};
 ///
 /// let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3))?;
 /// println!("{}", deployment.uri());
@@ -182,31 +202,51 @@ impl Embedded {
     }
 
     /// Ends the process of a member: its connections are closed, and new ones are refused.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn kill(&self, member: usize) {
-        self.strike(Disaster::Kill(member));
+        self.call_on(member, Deployment::kill);
     }
 
     /// Shuts a member down in an orderly way, which takes 15 s.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn shut_down(&self, member: usize) {
-        self.strike(Disaster::ShutDown(member));
+        self.call_on(member, Deployment::shut_down);
     }
 
     /// Starts a member that was killed or shut down. The process of a member that still runs, or
     /// has not finished to shut down, ends first.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn restart(&self, member: usize) {
-        self.strike(Disaster::Kill(member));
-        self.strike(Disaster::Restart(member));
+        self.call_on(member, Deployment::kill);
+        self.call_on(member, Deployment::restart);
     }
 
     /// Closes all connections to a member, which continues to run.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn disconnect(&self, member: usize) {
-        self.strike(Disaster::Disconnect(member));
+        self.call_on(member, Deployment::disconnect);
     }
 
     /// Cuts the network between a member and the other members. Clients can still reach all
     /// members.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such member.
     pub fn isolate(&self, member: usize) {
-        self.strike(Disaster::Isolate(member));
+        self.partition(&[member]);
     }
 
     /// Cuts the network between these members and all others. Clients can still reach all members.
@@ -215,12 +255,8 @@ impl Embedded {
     ///
     /// If there is no such member.
     pub fn partition(&self, side: &[usize]) {
+        side.iter().for_each(|member| self.require(*member));
         let side = side.to_vec();
-        let members = self.addresses.len();
-        assert!(
-            side.iter().all(|member| *member < members),
-            "there are {members} members, and one of {side:?} is not among them"
-        );
         self.call(move |deployment, now| deployment.partition(now, &side));
     }
 
@@ -228,16 +264,17 @@ impl Embedded {
     /// on, removes all cuts between them, ends limits of connections and overload, and turns the
     /// fail points `failCommand` off. The faults between programs and members stay.
     pub fn heal(&self) {
-        self.strike(Disaster::Heal);
+        self.call(Deployment::recover);
     }
 
-    /// Makes a disaster happen to the members.
+    /// Makes a disaster happen to the members. Needs the feature `scenarios`.
     ///
     /// # Panics
     ///
     /// For a member or a shard that does not exist, as the functions for one disaster do. Also for
     /// disasters of clients, and for those between clients and members, which
     /// [`ServeOptions::faults`] can plan.
+    #[cfg(feature = "scenarios")]
     pub fn strike(&self, disaster: Disaster) {
         assert!(
             !disaster.concerns_clients(),
@@ -280,7 +317,7 @@ impl Embedded {
     /// thread of the deployment has ended.
     ///
     /// ```no_run
-    /// use onionskin_simulations::serve::{Embedded, ServeOptions};
+    /// use onionskin_serve::{Embedded, ServeOptions};
     ///
     /// # fn place_orders(uri: &str) {}
     /// # fn survive_a_step_down(uri: &str, deployment: &Embedded) {}
@@ -307,7 +344,7 @@ impl Embedded {
     ///
     /// ```no_run
     /// use bson::doc;
-    /// use onionskin_simulations::serve::{Embedded, ServeOptions};
+    /// use onionskin_serve::{Embedded, ServeOptions};
     ///
     /// let deployment = Embedded::start(ServeOptions::standalone())?;
     /// let people = vec![doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }];
@@ -369,6 +406,22 @@ impl Embedded {
         changed.unwrap_or_else(|| Err(SILENT.to_owned()))
     }
 
+    /// Calls a function about a member, which must exist.
+    fn call_on(&self, member: usize, function: fn(&mut Deployment, Instant, usize)) {
+        self.require(member);
+        self.call(move |deployment, now| function(deployment, now, member));
+    }
+
+    /// Panics if a member does not exist.
+    fn require(&self, member: usize) {
+        let members = self.addresses.len();
+        let there = match members {
+            1 => "is one member".to_owned(),
+            _ => format!("are {members} members"),
+        };
+        assert!(member < members, "there {there}, and no member {member}");
+    }
+
     /// Calls a function of the deployment on its thread. Returns `None` if the thread has ended or
     /// does not answer for 10 seconds.
     fn call<T: Send + 'static>(
@@ -410,5 +463,6 @@ impl Drop for Embedded {
     }
 }
 
-#[cfg(test)]
+// The tests need TLS and faults. Those of the workspace are built with all features.
+#[cfg(all(test, feature = "scenarios", feature = "tls"))]
 mod tests;

@@ -1,7 +1,7 @@
 //! Tests of requests that must not end the process or the connection of another client.
 
 use super::{addresses, connect, send_command};
-use crate::serve::{Embedded, ServeOptions};
+use crate::{Embedded, ServeOptions};
 use bson::{RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 /// Sends a request, checks that another client still gets replies, and returns the reply.

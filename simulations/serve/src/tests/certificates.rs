@@ -1,7 +1,7 @@
 //! Tests of client certificates and MONGODB-X509 on real sockets.
 
 use super::{addresses, connect, send_command};
-use crate::serve::{CLIENT_SUBJECT, Embedded, ServeOptions};
+use crate::{CLIENT_SUBJECT, Embedded, ServeOptions};
 use bson::{RawDocumentBuf, rawdoc};
 use onionskin_deployment::deployment::User;
 use rustls::{

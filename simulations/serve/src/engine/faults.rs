@@ -1,17 +1,17 @@
 //! The faults of a scenario, on real sockets.
 
 use super::{
-    Shared,
-    peer::{Peer, Towards},
+    Fate, Shared,
+    peer::{Peer, Slowness, Towards},
 };
-use crate::serve::{FaultOptions, scenario::is_of_clients};
+use crate::{ServeOptions, scenario::is_of_clients};
 use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
 };
 use onionskin_deployment::deployment::{ConnId, MemberState};
 use onionskin_worlds::world::{
-    Disaster, Mishap, Mishaps, Rates, SlowMember, VoidEvent,
+    Disaster, Mishap, Mishaps, Rates, SlowMember, Span, VoidEvent,
     mishap::{flip, is_drawn, latency, pieces},
 };
 use std::{
@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 /// see. The oldest one is closed for a new one.
 const MAX_SILENT: usize = 100;
 
-/// The largest number of disasters that [`Status`](crate::serve::Status) has.
+/// The largest number of disasters that [`Status`](crate::Status) has.
 const MAX_DISASTERS: usize = 1000;
 
 /// The faults of a running scenario.
@@ -38,7 +38,7 @@ pub(super) struct Faults {
     /// The members and directions in which bytes of clients are lost.
     cuts: RefCell<BTreeSet<(usize, Towards)>>,
     /// The slow members.
-    slow: RefCell<BTreeMap<usize, SlowMember>>,
+    slow: RefCell<BTreeMap<usize, Slowness>>,
     /// The disasters that come, the next one first.
     plan: RefCell<VecDeque<(Instant, Disaster)>>,
     /// The latest disasters that have happened.
@@ -52,20 +52,22 @@ pub(super) struct Faults {
     silent: RefCell<VecDeque<Rc<Peer>>>,
 }
 
-/// The fate of bytes that a client has sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// The member gets them now.
-    Arrive,
-    /// The member gets them later, or never.
-    Kept,
-    /// The member gets them now, and the connection breaks.
-    ArriveAndBreak,
+impl From<&SlowMember> for Slowness {
+    fn from(slow: &SlowMember) -> Self {
+        Self {
+            reads: slow.reads,
+            writes: slow.writes,
+            bytes: slow.bytes,
+            pause: slow.pause.map(|Span(pause)| pause),
+        }
+    }
 }
 
 impl Faults {
-    pub(super) fn new(options: FaultOptions, seed: &Seed) -> Self {
-        Self {
+    /// Takes the faults out of the options, if there are any.
+    pub(super) fn of(options: &mut ServeOptions, seed: &Seed) -> Option<Self> {
+        let options = options.faults.take()?;
+        Some(Self {
             rates: Cell::new(options.rates),
             latency: options.latency,
             random: RefCell::new(seed.split("sockets").random()),
@@ -77,7 +79,7 @@ impl Faults {
             void: RefCell::default(),
             vanished: RefCell::default(),
             silent: RefCell::default(),
-        }
+        })
     }
 
     /// Returns the time of the next disaster.
@@ -102,8 +104,8 @@ impl Faults {
     }
 
     /// Returns the slowness of a member, if it is slow.
-    pub(super) fn slowness_of(&self, member: usize) -> Option<SlowMember> {
-        self.slow.borrow().get(&member).cloned()
+    pub(super) fn slowness_of(&self, member: usize) -> Option<Slowness> {
+        self.slow.borrow().get(&member).copied()
     }
 
     /// Decides about a new connection. Returns `None` if it is refused, or if it gets no answer.
@@ -230,7 +232,7 @@ impl Faults {
             Disaster::SlowMember(ref slow) => {
                 let all = 0..members;
                 let concerned = all.filter(|place| slow.member.is_none_or(|only| only == *place));
-                let entries = concerned.map(|member| (member, slow.clone()));
+                let entries = concerned.map(|member| (member, Slowness::from(slow)));
                 self.slow.borrow_mut().extend(entries);
             }
             Disaster::EndSlowness => self.slow.borrow_mut().clear(),

@@ -2,22 +2,28 @@
 
 mod accept;
 mod clock;
+#[cfg(feature = "scenarios")]
 mod faults;
+#[cfg(not(feature = "scenarios"))]
+mod no_faults;
 mod peer;
 mod turns;
 mod work;
 
-use super::{
+use crate::{
     Call, Order, ServeOptions, Status,
-    setup::{TemporaryDirectory, deployment_options, tls, uri, write_tokens},
+    setup::{deployment_options, uri, write_tokens},
+    tls::Tls,
 };
 use accept::{Port, bind};
 use clock::Clock;
-use faults::{Fate, Faults};
+#[cfg(feature = "scenarios")]
+use faults::Faults;
+#[cfg(not(feature = "scenarios"))]
+use no_faults::Faults;
 use onionskin_core::{random::Seed, time::Instant};
 use onionskin_deployment::deployment::{Action, ConnId, Deployment, MemberEvent};
 use peer::{Gauge, Peer};
-use rustls::ServerConfig;
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
@@ -62,6 +68,17 @@ enum ListenTarget {
     Balancer,
 }
 
+/// The fate of bytes that a client has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The member gets them now.
+    Arrive,
+    /// The member gets them later, or never.
+    Kept,
+    /// The member gets them now, and the connection breaks.
+    ArriveAndBreak,
+}
+
 /// The state that the tasks of the event loop share. All tasks run on one thread.
 struct Shared {
     deployment: RefCell<Deployment>,
@@ -76,7 +93,7 @@ struct Shared {
     balancer: Option<SocketAddr>,
     /// The ports of the members.
     ports: RefCell<Vec<Port>>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Tls>,
     clock: Clock,
     next_conn: Cell<u64>,
     deadline_moved: Notify,
@@ -100,8 +117,6 @@ pub(super) struct Engine {
     shared: Rc<Shared>,
     uri: String,
     tls_directory: Option<PathBuf>,
-    /// The directory is removed when the engine ends.
-    _temporary: Option<TemporaryDirectory>,
 }
 
 impl Engine {
@@ -122,19 +137,16 @@ impl Engine {
             listeners.push((target, listener));
         }
         write_tokens(&options)?;
-        let tls = tls(&options)?;
-        let tls_directory = tls.as_ref().map(|tls| tls.directory.clone());
+        let tls = Tls::of(&options)?;
+        let tls_directory = tls.as_ref().map(|tls| tls.directory().to_owned());
         let hosts = balancer
             .as_ref()
             .map_or(addresses.as_slice(), slice::from_ref);
-        let uri = uri(&options, hosts, tls_directory.as_ref());
+        let uri = uri(&options, hosts, tls_directory.as_deref());
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&options.seed.to_le_bytes());
         let seed = Seed::new(seed);
-        let faults = options
-            .faults
-            .take()
-            .map(|faults| Faults::new(faults, &seed));
+        let faults = Faults::of(&mut options, &seed);
         let options = deployment_options(options, &addresses, balancer);
         let mut deployment = Deployment::new(options, &seed).map_err(io::Error::other)?;
         deployment.take_turns();
@@ -148,7 +160,7 @@ impl Engine {
             addresses,
             balancer,
             ports: RefCell::default(),
-            tls: tls.as_ref().map(|tls| tls.config.clone()),
+            tls,
             clock: Clock::start(),
             next_conn: Cell::new(0),
             deadline_moved: Notify::new(),
@@ -171,7 +183,6 @@ impl Engine {
             shared,
             uri,
             tls_directory,
-            _temporary: tls.and_then(|tls| tls.temporary),
         })
     }
 
@@ -270,8 +281,11 @@ impl Shared {
             events: self.events.borrow().iter().cloned().collect(),
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
+            #[cfg(feature = "scenarios")]
             happened: self.faults.as_ref().map_or(0, Faults::happened),
+            #[cfg(feature = "scenarios")]
             disasters: self.faults.as_ref().map(Faults::past).unwrap_or_default(),
+            #[cfg(feature = "scenarios")]
             void_events: self.faults.as_ref().map(Faults::void).unwrap_or_default(),
         }
     }

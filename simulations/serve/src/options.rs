@@ -1,12 +1,16 @@
 //! The options of a deployment on real sockets.
 
+#[cfg(feature = "scenarios")]
 use onionskin_core::time::Instant;
 use onionskin_deployment::deployment::{
     AuthOptions, CompressionOptions, Limits, MAX_VOTING_MEMBERS, MemberOptions, NetworkOptions,
     ServerVersion, User,
 };
+#[cfg(feature = "scenarios")]
 use onionskin_worlds::world::{Disaster, Rates};
-use std::{collections::VecDeque, path::PathBuf, time::Duration};
+#[cfg(feature = "scenarios")]
+use std::collections::VecDeque;
+use std::{path::PathBuf, time::Duration};
 
 /// Options of a deployment on real sockets.
 #[derive(Clone, Debug)]
@@ -27,7 +31,7 @@ pub struct ServeOptions {
     /// The first port, which is that of the load balancer or of the first member. The other ports
     /// follow. `None`: free ports. Default: `None`.
     pub port: Option<u16>,
-    /// True if connections use TLS. Default: false.
+    /// True if connections use TLS, which needs the feature `tls`. Default: false.
     pub tls: bool,
     /// The directory to which the certificates are written. `None`: a new temporary directory.
     pub tls_directory: Option<PathBuf>,
@@ -57,10 +61,12 @@ pub struct ServeOptions {
     /// The release that the servers claim. Default: 7.0.24.
     pub version: ServerVersion,
     /// The faults. [`of_scenario`](Self::of_scenario) sets them. Default: `None`.
+    #[cfg(feature = "scenarios")]
     pub faults: Option<FaultOptions>,
 }
 
 /// The faults of a deployment on real sockets.
+#[cfg(feature = "scenarios")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FaultOptions {
@@ -109,6 +115,7 @@ impl ServeOptions {
             network: NetworkOptions::default(),
             limits: Limits::default(),
             version: ServerVersion::default(),
+            #[cfg(feature = "scenarios")]
             faults: None,
         }
     }

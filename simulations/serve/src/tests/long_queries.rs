@@ -1,7 +1,7 @@
 //! Long queries over sockets.
 
 use super::{addresses, connect, send_command, until};
-use crate::serve::{Embedded, ServeOptions};
+use crate::{Embedded, ServeOptions};
 use bson::{RawDocumentBuf, rawdoc};
 use std::thread;
 

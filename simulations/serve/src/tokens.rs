@@ -1,7 +1,7 @@
 //! Token files for clients that read a token from a file, with the names that the scripts of
 //! drivers-evergreen-tools give them.
 
-use super::certificate::named;
+use crate::setup::named;
 use onionskin_core::time::WallTime;
 use onionskin_deployment::identity::{TokenClaims, TokenIssuer};
 use std::{fs, io, path::Path, time::Duration};

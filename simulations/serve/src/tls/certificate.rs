@@ -1,5 +1,6 @@
 //! Creates a certificate authority, a server certificate for `localhost`, and a client certificate.
 
+use crate::setup::named;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -17,11 +18,8 @@ use std::{
     sync::Arc,
 };
 
-/// The subject of the certificate in `client.pem`, in the form of RFC 2253.
-pub const CLIENT_SUBJECT: &str = "C=IS,ST=Reykjavik,L=Reykjavik,O=MongoDB,OU=Drivers,CN=client";
-
-/// The attributes of [`CLIENT_SUBJECT`] in the order of the certificate. RFC 2253 reverses the
-/// order.
+/// The attributes of [`CLIENT_SUBJECT`](super::CLIENT_SUBJECT) in the order of the certificate. RFC
+/// 2253 reverses the order.
 const CLIENT_ATTRIBUTES: [(DnType, &str); 6] = [
     (DnType::CommonName, "client"),
     (DnType::OrganizationalUnitName, "Drivers"),
@@ -98,11 +96,6 @@ pub(super) fn generate(
         .with_single_cert(vec![certificate.der().clone()], key)
         .map(Arc::new)
         .map_err(io::Error::other)
-}
-
-/// Returns an error that names the file.
-pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Writes a file with a private key, which only its owner can read.

@@ -1,7 +1,7 @@
 //! Faults of scenarios on real sockets.
 
 use super::{connect, is_primary, message, send_command, until};
-use crate::serve::{Embedded, FaultOptions, ServeOptions};
+use crate::{Embedded, FaultOptions, ServeOptions};
 use bson::rawdoc;
 use onionskin_core::{
     time::Instant as Time,

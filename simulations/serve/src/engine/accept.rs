@@ -5,8 +5,7 @@ use super::{
     peer::{Next, Peer},
 };
 use onionskin_deployment::deployment::ConnId;
-use rustls::ServerConnection;
-use std::{cell::RefCell, future, io, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
+use std::{cell::RefCell, future, io, net::SocketAddr, rc::Rc, task::Poll};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     task,
@@ -136,20 +135,17 @@ async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: &RefCell<Opt
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let tls = match &shared.tls {
-            None => None,
-            Some(config) => match ServerConnection::new(Arc::clone(config)) {
-                Ok(tls) => Some(tls),
-                Err(_) => continue,
-            },
-        };
+        let tls = shared.tls.as_ref().map(|tls| tls.accept());
+        if matches!(tls, Some(None)) {
+            continue;
+        }
         let conn = ConnId(shared.next_conn.get());
         shared.next_conn.set(conn.0 + 1);
         let peer = Rc::new(Peer::new(
             stream,
             member,
             shared.clock,
-            tls,
+            tls.flatten(),
             is_proxied,
             shared.unsent.clone(),
         ));

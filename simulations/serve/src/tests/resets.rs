@@ -1,7 +1,7 @@
 //! Tests of deployments that are used for one test after the other.
 
 use super::{addresses, connect, send_command};
-use crate::serve::{Embedded, ServeOptions};
+use crate::{Embedded, ServeOptions};
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use std::{net::TcpStream, time::Duration};
 

@@ -5,14 +5,26 @@
 
 use super::{Delayed, Peer};
 use onionskin_core::time::Instant;
-use onionskin_worlds::world::SlowMember;
 use std::time::Duration;
+
+/// The slowness of a member towards its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Slowness {
+    /// True if the member reads slowly.
+    pub(in crate::engine) reads: bool,
+    /// True if the member writes slowly.
+    pub(in crate::engine) writes: bool,
+    /// The size of a piece, in bytes.
+    pub(in crate::engine) bytes: usize,
+    /// The time between two pieces. `None`: the member reads nothing.
+    pub(in crate::engine) pause: Option<Duration>,
+}
 
 impl Peer {
     /// Makes the member slow on this connection from now on. With `None` it is not slow any more:
     /// it reads what has arrived, and sends the rest of its replies.
-    pub(in crate::serve::engine) fn set_slowness(&self, now: Instant, slow: Option<SlowMember>) {
-        self.line.slow.replace(slow);
+    pub(in crate::engine) fn set_slowness(&self, now: Instant, slow: Option<Slowness>) {
+        self.line.slow.set(slow);
         self.line.next_read.set(Instant::ZERO);
         if let Some((at, Delayed::Rest { .. })) = self.line.replies.borrow_mut().front_mut() {
             *at = now;
@@ -22,8 +34,7 @@ impl Peer {
 
     /// True if the member reads now.
     pub(super) fn may_read(&self) -> bool {
-        let slow = self.line.slow.borrow();
-        match slow.as_ref().filter(|slow| slow.reads) {
+        match self.line.slow.get().filter(|slow| slow.reads) {
             Some(slow) => slow.pause.is_some() && self.line.next_read.get() <= self.clock.now(),
             None => true,
         }
@@ -31,15 +42,13 @@ impl Peer {
 
     /// Returns the time at which a slow member reads again, if it does not read now.
     pub(super) fn reads_at(&self) -> Option<Instant> {
-        let slow = self.line.slow.borrow();
-        slow.as_ref().filter(|slow| slow.reads)?.pause?;
+        self.line.slow.get().filter(|slow| slow.reads)?.pause?;
         Some(self.line.next_read.get()).filter(|at| *at > self.clock.now())
     }
 
     /// Returns how many bytes the member reads at once, at most `most`.
-    pub(in crate::serve::engine) fn read_size(&self, most: usize) -> usize {
-        let slow = self.line.slow.borrow();
-        match slow.as_ref().filter(|slow| slow.reads) {
+    pub(in crate::engine) fn read_size(&self, most: usize) -> usize {
+        match self.line.slow.get().filter(|slow| slow.reads) {
             // A header of the PROXY protocol is read as a whole.
             Some(slow) if self.beginning.borrow().is_none() => slow.bytes.clamp(1, most),
             _ => most,
@@ -47,19 +56,17 @@ impl Peer {
     }
 
     /// Notes that the member has read. A slow one reads again after its pause.
-    pub(in crate::serve::engine) fn note_read(&self, now: Instant) {
-        let slow = self.line.slow.borrow();
-        let slow = slow.as_ref().filter(|slow| slow.reads);
+    pub(in crate::engine) fn note_read(&self, now: Instant) {
+        let slow = self.line.slow.get().filter(|slow| slow.reads);
         if let Some(pause) = slow.and_then(|slow| slow.pause) {
-            self.line.next_read.set(now + pause.0);
+            self.line.next_read.set(now + pause);
         }
     }
 
     /// Returns the size of a piece and the time between two pieces, if the member writes slowly.
     pub(super) fn write_pace(&self) -> Option<(usize, Duration)> {
-        let slow = self.line.slow.borrow();
-        let slow = slow.as_ref().filter(|slow| slow.writes)?;
-        Some((slow.bytes.max(1), slow.pause?.0))
+        let slow = self.line.slow.get().filter(|slow| slow.writes)?;
+        Some((slow.bytes.max(1), slow.pause?))
     }
 
     /// Sends delayed bytes, of which the first `sent` were sent before: all of them, or the next
@@ -85,7 +92,7 @@ impl Peer {
     }
 
     /// Drops what a slow member has not sent, because it ends the connection.
-    pub(in crate::serve::engine) fn drop_pieces(&self) {
+    pub(in crate::engine) fn drop_pieces(&self) {
         if self.write_pace().is_some() {
             self.drop_delayed();
         }
