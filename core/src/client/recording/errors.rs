@@ -7,7 +7,7 @@ use crate::{
         Argument, BsonError, CommandError, Error, ErrorKind, InsertManyError, IoError, Label,
         Labels, NetworkFault, TopologyVersion, Wait,
     },
-    operation::{Assessment, ClusterTime, CommandKind, ReplyTimes},
+    operation::{Assessment, ClusterTime, CommandKind, ReplyTimes, refuses_cluster_time},
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
 use std::time::Duration;
@@ -275,7 +275,8 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
         None => {}
         Some(ErrorKind::Command(fault)) => {
             is_ok = false;
-            put_command_error(&mut reply, fault);
+            let is_refusal = error.is_some_and(refuses_cluster_time);
+            put_command_error(&mut reply, fault, is_refusal);
         }
         Some(ErrorKind::InsertMany(all)) => put_write_errors(&mut reply, all),
         Some(_) => return Err("an error of this kind"),
@@ -291,11 +292,13 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
     Ok(reply)
 }
 
-fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError) {
+/// Appends the error of a command. `is_refusal` is true if the server refused the `$clusterTime`.
+fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError, is_refusal: bool) {
     reply.append(cstr!("code"), fault.code);
     reply.append(cstr!("codeName"), fault.code_name.as_str());
-    if fault.code == 0 {
-        // Old servers report a change of their state in the text alone.
+    if fault.code == 0 || is_refusal {
+        // Old servers report a change of their state in the text alone. The text of a refusal says
+        // whether the command began.
         reply.append(cstr!("errmsg"), fault.message.as_str());
     }
     put_facts(reply, fault.topology_version, fault.base_backoff);

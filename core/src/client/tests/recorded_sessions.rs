@@ -145,6 +145,34 @@ fn the_abort_of_a_session_that_is_dropped_replays_to_the_same_actions() {
 }
 
 #[test]
+fn a_refused_cluster_time_replays_to_the_same_actions() {
+    for (code, text, is_repeated) in [
+        (4, "Missing expected field \"signature\"", true),
+        (205, "too far", true),
+        (205, "a shard failed :: caused by :: too far", false),
+    ] {
+        let mut world = recorded(WHOLE);
+        let session = started(&mut world, &SessionOptions::default());
+        world.perform(in_session(find(), session), &reply_at(5));
+        let refusal = rawdoc! { "ok": 0, "code": code, "errmsg": text };
+        let after = world.perform(in_session(find(), session), &refusal);
+        match after {
+            AfterExchange::Again(start) => {
+                assert!(is_repeated, "{text}");
+                let mut exchange = world.exchange_of(start);
+                World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+                world.check_in(exchange, Outcome::Completed);
+            }
+            AfterExchange::Done(result) => {
+                assert!(!is_repeated, "{text}");
+                result.expect_err("it was refused");
+            }
+        }
+        assert_same(&file_of(&world));
+    }
+}
+
+#[test]
 fn a_snapshot_session_replays_to_the_same_actions() {
     let mut world = recorded(WHOLE);
     let options = SessionOptions::builder().snapshot(true).build();

@@ -196,7 +196,7 @@ fn a_compressor_that_this_build_lacks_is_refused_by_name() {
         .position(|bytes| bytes == b"\"compressors\":");
     let at = at.expect("the head has them");
     let (head, rest) = file.split_at(at);
-    let (begin, size) = (b"onionrec01".len(), 2);
+    let (begin, size) = (b"onionrec02".len(), 2);
     let place = rest.iter().position(|&byte| byte == b']').expect("a list");
     let list = b"\"compressors\":[\"lz5\"]";
     let mut other = [head, list, &rest[place + 1..]].concat();
