@@ -7,8 +7,8 @@
 //!
 //! The documents of commands and replies are not recorded. Of a command, an entry has the name, the
 //! database and what decides about servers, sessions and retries. Of a reply, it has the error
-//! codes, the labels and the times. The bytes of handshakes and of monitors are recorded as they are,
-//! so a client with TLS, a credential or a proxy is refused.
+//! codes, the labels and the times. The bytes of handshakes and of monitors are recorded as they
+//! are, so a client with TLS, a credential or a proxy is refused.
 
 mod bytes;
 mod command;
