@@ -23,6 +23,7 @@ macro_rules! scenarios {
 scenarios! {
     "applications"
     "balancer"
+    "broken-selectors"
     "calm"
     "cancelled"
     "changed-members"

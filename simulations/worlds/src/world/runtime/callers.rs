@@ -117,7 +117,8 @@ impl World {
         }
         let mut clients = Vec::new();
         for client in 0..options.clients {
-            let parsed = setup::client_options(&setup::uri(options, client))?;
+            let mut parsed = setup::client_options(&setup::uri(options, client))?;
+            executor.shared.lock().network.panics.install(&mut parsed);
             let checkers = EventCheckers::new(&parsed);
             executor.shared.lock().checkers.push(checkers);
             let shared = executor.shared.clone();
