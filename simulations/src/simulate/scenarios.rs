@@ -30,6 +30,7 @@ scenarios! {
     "closed-early"
     "crowded"
     "delayed-members"
+    "ended-streams"
     "exhausted"
     "failed-resumes"
     "failing-names"

@@ -133,9 +133,14 @@ impl Application {
                 }
                 continue;
             };
-            let event = self
-                .attempt("a next", *limit, is_late, open.next_if_any())
-                .await;
+            let event = if self.streams_end && !is_late {
+                // Only an event, an error or the end of the stream ends this call.
+                let next = async { open.next().await.transpose() };
+                self.attempt("a next", *limit, is_late, next).await
+            } else {
+                let next = open.next_if_any();
+                self.attempt("a next", *limit, is_late, next).await
+            };
             token = open.resume_token().or(token);
             match event {
                 Ok(Some(event)) => {
