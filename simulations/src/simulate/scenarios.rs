@@ -21,6 +21,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    "abandoned-operations"
     "applications"
     "balancer"
     "broken-selectors"
@@ -51,6 +52,7 @@ scenarios! {
     "one-way"
     "overloaded"
     "partition"
+    "pinned-cursors"
     "polling"
     "queue-timeouts"
     "reconfigured"

@@ -33,8 +33,9 @@ impl Deployment {
         }
     }
 
-    /// Ends all open change streams. The next reply to each of them has the cursor id 0 and no error,
-    /// as after the event `invalidate`, but without an event. A client can resume such a stream.
+    /// Ends all open change streams. The next reply to each of them has the cursor id 0 and no
+    /// error, as after the event `invalidate`, but without an event. A client can open another
+    /// stream after the last token.
     ///
     /// # Errors
     ///

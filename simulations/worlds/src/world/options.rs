@@ -64,8 +64,8 @@ pub struct Rates {
     /// A task that is ready is not polled for up to 3 s, be it one of a caller or of the client
     /// itself. A run of the core alone has no tasks.
     pub starved: u16,
-    /// The server selector of a client panics, which fails its operation. Without this rate, clients
-    /// have no server selector.
+    /// The server selector of a client panics, which fails the operation. Without this rate,
+    /// clients have no server selector.
     pub panic: u16,
 }
 
