@@ -228,3 +228,37 @@ impl Application {
         u32::from(is_failure)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::world::{
+        Disaster, Rates, Scenario, Scheduled, Span, Way, Workload, WorldShape, run_seed,
+    };
+    use std::time::Duration;
+
+    #[test]
+    fn followers_miss_nothing_when_servers_end_their_streams() {
+        let span = |seconds| Span(Duration::from_secs(seconds));
+        let ends = [10, 14, 18].map(|seconds| Scheduled {
+            at: span(seconds),
+            event: Disaster::EndStreams,
+        });
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(3),
+            workload: Some(Workload::Applications),
+            election_timeout: Some(span(2)),
+            safety: Some(span(22)),
+            rates: Some(Rates::default()),
+            schedule: Some(ends.to_vec()),
+            ..Scenario::default()
+        };
+        assert_eq!(scenario.fault(), None);
+        let report = run_seed(1, Way::Runtime, scenario.options(1));
+        assert!(report.failure.is_none(), "{report}");
+        assert!(report.void_events.is_empty(), "{report}");
+        assert!(report.achieved.events > 10, "{report}");
+    }
+}
