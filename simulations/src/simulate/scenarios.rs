@@ -28,6 +28,7 @@ scenarios! {
     "calm"
     "cancelled"
     "changed-members"
+    "cleared-pools"
     "closed-early"
     "crowded"
     "delayed-members"
