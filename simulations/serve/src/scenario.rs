@@ -135,6 +135,7 @@ fn without_effect(scenario: &Scenario) -> Vec<String> {
         ("rates.unresolved", rates.unresolved > 0),
         ("rates.unpolled", rates.unpolled > 0),
         ("rates.starved", rates.starved > 0),
+        ("rates.panic", rates.panic > 0),
     ];
     let named = parts.into_iter().filter(|(_, is_named)| *is_named);
     let mut parts: Vec<String> = named.map(|(name, _)| name.to_owned()).collect();

@@ -162,6 +162,9 @@ pub enum Disaster {
     Overload(ServerOverload),
     /// No server is overloaded any more.
     EndOverload,
+    /// All change streams that are open end: the next reply to each of them has the cursor id 0, as
+    /// after the event `invalidate`, but there is no event and no error.
+    EndStreams,
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members and shards run again, also those that were shutting down
@@ -202,6 +205,7 @@ impl Disaster {
             Self::JumpClock(jump) => jump.strike(now, deployment),
             Self::Overload(ref overload) => overload.begin(deployment),
             Self::EndOverload => ServerOverload::end_all(deployment),
+            Self::EndStreams => return deployment.end_streams(),
             Self::Kill(member) => deployment.kill(now, member),
             Self::ShutDown(member) => deployment.shut_down(now, member),
             Self::Restart(member) => deployment.restart(now, member),
@@ -316,6 +320,7 @@ impl Disaster {
             | Self::EndFailures
             | Self::Overload(_)
             | Self::EndOverload
+            | Self::EndStreams
             | Self::Heal => false,
         }
     }
@@ -410,6 +415,7 @@ impl Disaster {
             | Self::ExpireLogins
             | Self::EndFailures
             | Self::EndOverload
+            | Self::EndStreams
             | Self::Heal => {}
         }
         needs

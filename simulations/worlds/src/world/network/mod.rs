@@ -21,6 +21,7 @@ use super::{
     options::{Rates, WorldOptions},
     picture::MarkKind,
     plan::Disaster,
+    selector::Panics,
     setup,
     slow_member::SlowMember,
     trace::{Summary, Trace},
@@ -116,6 +117,8 @@ pub struct Network {
     listener_events: VecDeque<(LinkId, ListenerEvent)>,
     next_listener: u64,
     happened: Happened,
+    /// The panics of the clients' server selectors.
+    pub(super) panics: Panics,
 }
 
 impl Network {
@@ -156,6 +159,7 @@ impl Network {
             listener_events: VecDeque::new(),
             next_listener: 0,
             happened: Happened::default(),
+            panics: Panics::new(options.rates, seed),
         }
     }
 
