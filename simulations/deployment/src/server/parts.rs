@@ -257,7 +257,7 @@ impl Member {
     }
 
     /// True if a connection can execute a message that it has received.
-    pub(super) fn has_message(&self, conn: ConnId) -> bool {
+    pub(crate) fn has_message(&self, conn: ConnId) -> bool {
         self.connections.get(&conn).is_some_and(|connection| {
             let is_free = connection.pending.is_none() && connection.apart.is_none();
             let may_go_on = is_free && connection.is_resting && !connection.closing;
