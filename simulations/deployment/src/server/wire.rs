@@ -2,7 +2,7 @@
 
 use super::{
     Member, Output,
-    apart::{Content, Encoded, LARGE},
+    apart::{Encoded, LARGE, Task},
     connection::{Arrival, Connection, Request},
     decode::{self, Frame},
     fault::{Fault, is_final, is_not_primary, is_shutdown},
@@ -272,12 +272,11 @@ impl Member {
             let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
             (streams && is_sent).then_some(version)
         };
+        let may_be_apart = self.may_reply_apart(request);
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
         let start = connection.out.len();
-        // The next reply of a stream could overtake this one, unless it waits for its turn.
-        let may_be_apart = self.jobs.are_run() && (self.takes_turns || !request.exhaust);
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         // Servers before 4.4 do not label their errors (RW-16).
         let is_labelled = self.program.version.release >= [4, 4, 0];
@@ -291,8 +290,8 @@ impl Member {
                 }
                 reply.version = code.and_then(version);
                 if may_be_apart && reply.batch_bytes() >= LARGE {
-                    let content = Content::Reply(Box::new((envelope, reply)));
-                    self.encode_apart(conn, content, request.compressor);
+                    let reply = Box::new((envelope, reply));
+                    self.set_apart(conn, Task::Encode(reply, request.compressor));
                     return id;
                 }
                 envelope.write(&mut connection.out, &reply);
@@ -318,6 +317,12 @@ impl Member {
             self.close(conn);
         }
         id
+    }
+
+    /// True if a job may encode the reply to a request. The next reply of a stream could overtake
+    /// this one, unless it waits for its turn.
+    pub(super) const fn may_reply_apart(&self, request: &Request) -> bool {
+        self.jobs.are_run() && (self.takes_turns || !request.exhaust)
     }
 
     /// Closes a connection after the written bytes are sent.

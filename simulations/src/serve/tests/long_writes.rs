@@ -147,7 +147,16 @@ fn reply(stream: &mut TcpStream) -> Document {
 
 #[test]
 fn pings_are_answered_while_the_large_message_of_another_client_is_decoded() {
-    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    for options in [
+        ServeOptions::replica_set("rs0", 3),
+        ServeOptions::sharded(1),
+    ] {
+        answers_pings_while_it_decodes(options);
+    }
+}
+
+fn answers_pings_while_it_decodes(options: ServeOptions) {
+    let deployment = Embedded::start(options).expect("starts");
     let address = addresses(deployment.uri()).remove(0);
     // An insert of a wrong form ends when its message is decoded and its form was checked.
     for (field, code, n) in [
