@@ -15,8 +15,8 @@ use crate::deployment::ConnId;
 use onionskin_core::{options::Compressor, time::Instant, unstable::wire::Header};
 use std::ops::Range;
 
-/// The size from which on a job works on a message, in bytes. A smaller one takes a few milliseconds
-/// at most.
+/// The size from which on a job works on a message, in bytes. The work on a smaller one takes a few
+/// milliseconds at most.
 pub(super) const LARGE: usize = 256 * 1024;
 
 /// The message of a connection that a job works on.
