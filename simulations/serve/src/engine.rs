@@ -386,9 +386,17 @@ impl Shared {
         went_on.unwrap_or(false)
     }
 
-    /// Reads once from a connection. Returns false if there was nothing to read, or at the end of
-    /// the connection.
+    /// True if the member of a connection has no room for what is read at once.
+    fn is_full(&self, conn: ConnId) -> bool {
+        self.deployment.borrow().room(conn) < READ_BYTES
+    }
+
+    /// Reads once from a connection. Returns false if there was nothing to read or no room for it,
+    /// or at the end of the connection.
     fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
+        if self.is_full(conn) {
+            return false;
+        }
         if let Some(bytes) = peer.take_request() {
             self.handle_bytes(conn, peer, &bytes);
             return true;

@@ -158,6 +158,10 @@ impl Deployment {
         let Some(&member) = self.homes.get(&connection) else {
             return;
         };
+        // The next request of a client that has gone must wait for another member.
+        if self.members[member].has_message(connection) && self.is_inner_full(connection) {
+            return;
+        }
         if let Some(Held::Part(_)) = self.frozen.hold(member, Held::Part(connection)) {
             self.members[member].run_part(now, connection);
             self.settle(now);
@@ -196,7 +200,9 @@ impl Deployment {
             }
             // Further messages that were received are executed as well, each as a part.
             for connection in self.members[member].abandoned_messages() {
-                self.paused.push(connection);
+                if !self.is_inner_full(connection) {
+                    self.paused.push(connection);
+                }
             }
         }
         has_ended

@@ -233,13 +233,21 @@ impl Member {
     }
 
     /// Lets a write go on although its client has disconnected, if the write has begun or is being
-    /// decoded. Returns false if the connection has none.
+    /// decoded. Returns false if the connection has none, and no messages that are kept.
     pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
-        let goes_on = self.goes_on(conn);
+        let is_kept = self.abandoned.contains(&conn) && self.has_message(conn);
+        let goes_on = is_kept || self.goes_on(conn);
         if goes_on {
             self.abandoned.insert(conn);
         }
         goes_on
+    }
+
+    /// Lets the messages of a connection be executed although its client has disconnected.
+    pub(crate) fn keep_messages(&mut self, conn: ConnId) {
+        if self.has_message(conn) {
+            self.abandoned.insert(conn);
+        }
     }
 
     /// Returns the next connection that was abandoned and whose messages were executed.
@@ -257,7 +265,7 @@ impl Member {
     }
 
     /// True if a connection can execute a message that it has received.
-    pub(super) fn has_message(&self, conn: ConnId) -> bool {
+    pub(crate) fn has_message(&self, conn: ConnId) -> bool {
         self.connections.get(&conn).is_some_and(|connection| {
             let is_free = connection.pending.is_none() && connection.apart.is_none();
             let may_go_on = is_free && connection.is_resting && !connection.closing;

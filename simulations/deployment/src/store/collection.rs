@@ -171,16 +171,14 @@ impl Collection {
     }
 
     /// Returns the records that have a key of a unique index.
-    pub(super) fn holders(&self, (name, key): &UniqueKey) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn holders(&self, (name, key): &UniqueKey) -> impl Iterator<Item = u64> {
         let is_id = name == ID_INDEX;
         let by_id = key.first().filter(|_| is_id);
         let by_id = by_id.and_then(|id| self.by_id.get(id)).copied();
         let mut indexes = self.indexes.iter().filter(|_| !is_id);
         let index = indexes.find(|index| index.name() == name);
-        let found = index.and_then(|index| index.holders(key));
-        by_id
-            .into_iter()
-            .chain(found.into_iter().flatten().copied())
+        let found = index.map(|index| index.holders(key));
+        by_id.into_iter().chain(found.into_iter().flatten())
     }
 
     /// Returns the memory of the collection in bytes: the encoding of its documents, and the keys

@@ -168,7 +168,8 @@ async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: &RefCell<Opt
 }
 
 /// Serves one connection until it ends. Requests are handled one at a time, and only while few
-/// replies wait for the client. Other connections are served in between.
+/// replies wait for the client. Bytes are read only while the member has room for them. Other
+/// connections are served in between.
 async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
     let mut reads = 0_usize;
     loop {
@@ -176,6 +177,7 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
             task::yield_now().await;
             peer.send_delayed();
         }
+        peer.set_full(shared.is_full(conn));
         match peer.next().await {
             Next::End => break,
             Next::Turn => {}

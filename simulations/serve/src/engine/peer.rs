@@ -111,6 +111,9 @@ pub(super) struct Peer {
     closed: Cell<bool>,
     /// True if the connection ends after its delayed replies. Nothing more is read from it.
     closing: Cell<bool>,
+    /// True while the member has no room for more bytes. What the client sends stays in the
+    /// buffers of the operating system.
+    full: Cell<bool>,
     changed: Notify,
 }
 
@@ -136,6 +139,7 @@ impl Peer {
             may_have_more: Cell::new(false),
             closed: Cell::new(false),
             closing: Cell::new(false),
+            full: Cell::new(false),
             changed: Notify::new(),
         }
     }
@@ -186,6 +190,12 @@ impl Peer {
         self.changed.notify_one();
     }
 
+    /// Notes whether the member has no room for more bytes. When it has room again, the connection
+    /// gets a turn.
+    pub(super) fn set_full(&self, full: bool) {
+        self.full.set(full);
+    }
+
     /// Returns the number of unsent bytes, delayed ones included.
     pub(super) fn unsent(&self) -> usize {
         self.buffered() + self.line.delayed_bytes.get()
@@ -218,13 +228,14 @@ impl Peer {
             if !took_more && self.takes_more() {
                 return Next::Turn;
             }
-            let due = earliest(self.line.due(), self.reads_at());
-            if self.has_due_request() {
+            let may_read = !self.full.get() && self.may_read();
+            let due = earliest(self.line.due(self.full.get()), self.reads_at());
+            if !self.full.get() && self.has_due_request() {
                 return Next::Read;
             }
             let (is_writing, takes_more) = (self.buffered() > 0, self.takes_more());
             let is_waiting = !self.line.requests.borrow().is_empty() || self.closing.get();
-            let is_reading = takes_more && !is_waiting && self.may_read();
+            let is_reading = takes_more && !is_waiting && may_read;
             if is_reading && self.may_have_more.get() {
                 return Next::Read;
             }

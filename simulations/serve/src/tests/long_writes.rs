@@ -3,7 +3,7 @@
 use super::{addresses, connect, send_command};
 use crate::{Embedded, ServeOptions};
 use bson::{Document, RawDocumentBuf, doc};
-use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
+use onionskin_core::unstable::wire::{Flags, FrameDecoder, Message, MessageWriter};
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
@@ -113,13 +113,18 @@ const PINGS_BESIDE_DECODING: usize = 30;
 /// Returns the message of an insert with a document sequence. The command has this further field.
 fn large_message(field: &str) -> Vec<u8> {
     let document = |n: i32| doc! { "_id": n, "a": n, "b": [n, n], "s": "x".repeat(200) };
-    let documents = (0..DOCUMENTS).map(|n| document(n).to_vec().expect("valid"));
+    insert_message(field, Flags::default(), (0..DOCUMENTS).map(document))
+}
+
+fn insert_message(field: &str, flags: Flags, documents: impl Iterator<Item = Document>) -> Vec<u8> {
+    let documents = documents.map(|document| document.to_vec().expect("valid"));
     let documents: Vec<u8> = documents.flatten().collect();
     let mut body = doc! { "insert": "large", "$db": "d" };
     body.insert(field, true);
     let body = RawDocumentBuf::try_from(&body).expect("a command");
     let mut bytes = Vec::new();
     MessageWriter::begin(&mut bytes, 1, 0)
+        .flags(flags)
         .body(&body)
         .sequence("documents", &documents)
         .end();
@@ -142,7 +147,16 @@ fn reply(stream: &mut TcpStream) -> Document {
 
 #[test]
 fn pings_are_answered_while_the_large_message_of_another_client_is_decoded() {
-    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    for options in [
+        ServeOptions::replica_set("rs0", 3),
+        ServeOptions::sharded(1),
+    ] {
+        answers_pings_while_it_decodes(options);
+    }
+}
+
+fn answers_pings_while_it_decodes(options: ServeOptions) {
+    let deployment = Embedded::start(options).expect("starts");
     let address = addresses(deployment.uri()).remove(0);
     // An insert of a wrong form ends when its message is decoded and its form was checked.
     for (field, code, n) in [
@@ -165,4 +179,26 @@ fn pings_are_answered_while_the_large_message_of_another_client_is_decoded() {
         );
     }
     deployment.check_members().expect("equal data");
+}
+
+#[test]
+fn a_client_that_sends_messages_faster_than_they_are_decoded_has_to_wait() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    // Each message has 39 MB. It has no reply, and is refused when it is decoded.
+    let document = |n: i32| doc! { "_id": n, "s": "x".repeat(400) };
+    let documents = (0..90_000).map(document);
+    let message = insert_message("unknown", Flags::MORE_TO_COME, documents);
+    let pings = beside_pings(&address, |pings| {
+        let mut stream = connect(&address).expect("connects");
+        let before = pings.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            stream.write_all(&message).expect("the connection is open");
+        }
+        let ping = bson::rawdoc! { "ping": 1, "$db": "admin" };
+        let reply = send_command(&mut stream, &ping).expect("the connection is open");
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply:?}");
+        pings.load(Ordering::Relaxed) - before
+    });
+    assert!(pings >= PINGS, "{pings} pings were answered");
 }

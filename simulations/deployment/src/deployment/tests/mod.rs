@@ -20,6 +20,7 @@ mod fidelity;
 mod forced_configurations;
 mod forwarded_writes;
 mod freezes;
+mod full_buffers;
 mod index_builds;
 mod initial_sync;
 mod interrupted_writes;

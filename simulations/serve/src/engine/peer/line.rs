@@ -51,9 +51,10 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Returns the time at which something is due.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let request = self.requests.borrow().front().map(|(at, _)| *at);
+    /// Returns the time at which something is due. The requests of a full connection wait.
+    pub(super) fn due(&self, is_full: bool) -> Option<Instant> {
+        let requests = self.requests.borrow();
+        let request = requests.front().filter(|_| !is_full).map(|(at, _)| *at);
         let reply = self.replies.borrow().front().map(|(at, _)| *at);
         request.into_iter().chain(reply).min()
     }

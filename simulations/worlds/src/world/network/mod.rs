@@ -106,6 +106,8 @@ pub struct Network {
     arrived: VecDeque<(LinkId, Incoming)>,
     cuts: BTreeSet<(usize, usize, Towards)>,
     slow: BTreeMap<usize, SlowMember>,
+    /// The connections for whose bytes their members had no room.
+    full: BTreeSet<LinkId>,
     /// The connections that have room again, to be told to their clients.
     writable: VecDeque<LinkId>,
     rates: Rates,
@@ -149,6 +151,7 @@ impl Network {
             arrived: VecDeque::new(),
             cuts: BTreeSet::new(),
             slow: BTreeMap::new(),
+            full: BTreeSet::new(),
             writable: VecDeque::new(),
             rates: options.rates,
             latency: (options.min_latency, options.max_latency),
@@ -400,6 +403,9 @@ impl Network {
                 self.transfer(now, LinkId(conn.0), Towards::Client, &bytes, trace);
             }
             let Some(action) = self.deployment.poll_action() else {
+                if self.read_on(now) {
+                    continue;
+                }
                 return self.show(now, trace);
             };
             match action {
