@@ -20,15 +20,16 @@ impl Transactions {
 }
 
 impl Member {
-    /// True if a statement of the open transaction of a session has paused on another connection.
+    /// True if a statement or the commit of the open transaction of a session has paused, and not on
+    /// this connection.
     pub(in crate::server) fn is_occupied(
         &self,
         conn: Option<ConnId>,
         session: &SessionKey,
     ) -> bool {
         let open = self.transactions.get(session);
-        let paused = open.and_then(|open| open.paused);
-        paused.is_some() && paused != conn
+        let paused = open.filter(|open| open.paused.is_some() || open.merge.is_some());
+        paused.is_some_and(|open| open.paused != conn)
     }
 
     /// Fails if a statement would go on in another transaction than the one in which it has paused.

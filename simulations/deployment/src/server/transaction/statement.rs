@@ -16,7 +16,10 @@ use crate::{
 };
 use bson::Timestamp;
 use onionskin_core::time::{Instant, earliest};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Member {
     /// Executes a command of a transaction.
@@ -168,7 +171,7 @@ impl Member {
         };
         let transaction = Transaction {
             store,
-            changes: Vec::new(),
+            changes: Arc::default(),
             claims: Claims::default(),
             touched: BTreeSet::new(),
             unshared: BTreeMap::new(),
@@ -177,6 +180,7 @@ impl Member {
             expires_at: now + self.transactions.lifetime,
             prepared: None,
             paused: None,
+            merge: None,
         };
         self.transactions
             .start(part.session, part.number, transaction);
@@ -414,7 +418,7 @@ impl Transaction {
             self.note_unshared(name, newest);
         }
         self.bytes += changes.iter().map(Change::bytes).sum::<usize>();
-        self.changes.extend(changes);
+        Arc::make_mut(&mut self.changes).extend(changes);
     }
 }
 
