@@ -20,6 +20,7 @@ pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
 pub(crate) use log::{Bound, Effect, Entry, Op, Position, Retry, SessionKey, Step};
 pub(crate) use message::Message;
+pub(crate) use past::Past;
 pub(crate) use records::{Record, Records};
 pub(crate) use replication::MAX_SMALL_CHANGES;
 

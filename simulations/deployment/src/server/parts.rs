@@ -13,7 +13,8 @@
 //! A commit of a transaction pauses between two changes, of which none is visible before the end.
 //! If it does not go on, the transaction is aborted.
 //!
-//! A `getMore` pauses between two documents that its cursor looks at.
+//! A `getMore` pauses between two documents that its cursor looks at, and a read of earlier data
+//! between two changes that it reverts.
 
 use super::{
     Member,
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    replica::{Effect, Op},
+    replica::{Effect, Op, Past},
     server::bulk::{Bulk, BulkStatement},
     store::{
         DeleteStatement, Environment, Outputs, Parts, Query, Records, SEARCH_AGAIN, Store,
@@ -59,6 +60,8 @@ pub(super) enum Progress {
     Indexes(u32),
     /// The commit of a transaction, which has its changes.
     Commit,
+    /// The data of an earlier time, for a read or for the start of a transaction.
+    Past(Box<Past>),
     /// The deadline of a `getMore` whose cursor awaits data.
     More(Option<Instant>),
 }

@@ -35,7 +35,8 @@ impl Member {
     /// Fails if a statement would go on in another transaction than the one in which it has paused.
     /// A router can start a transaction again with the same number.
     pub(super) fn check_paused(&self, request: &Request, part: Part) -> Result<(), Fault> {
-        let goes_on = request.progress.is_some() || self.jobs.has_done();
+        // The first statement can have paused before the start of the transaction.
+        let goes_on = !part.starts && (request.progress.is_some() || self.jobs.has_done());
         let open = self.transactions.get(&part.session);
         match goes_on && open.is_none_or(|open| open.paused != self.running) {
             true => Err(self.has_ended(part.number, 251, "aborted")),
