@@ -34,8 +34,9 @@ impl Requests {
 impl Deployment {
     /// Lets long queries, the decoding and the encoding of large messages, and the freeing of large
     /// data become jobs, which the caller takes from [`poll_job`](Self::poll_job) and can run in
-    /// other threads, and lets long writes and the searches of tailable cursors and change streams
-    /// pause until [`run_part`](Self::run_part). By default, each command runs as a whole, so that
+    /// other threads, and lets long writes, commits of transactions, passes over documents with a
+    /// time to live, reads of earlier data, and the searches of tailable cursors and change streams
+    /// pause until [`run_part`](Self::run_part). By default, each of these runs as a whole, so that
     /// nothing else happens meanwhile.
     ///
     /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused

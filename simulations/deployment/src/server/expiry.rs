@@ -11,9 +11,13 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 impl Member {
     /// Plans the next pass if this member writes and documents have a time to live. Passes of all
-    /// members are at the same times.
+    /// members are at the same times. If this member does not write, ends the pass that is under
+    /// way.
     pub(super) fn schedule_expiry(&mut self, now: Instant) {
         self.expires_at = None;
+        if !self.replica.is_writable() {
+            self.expiring = None;
+        }
         if !self.is_router() && self.replica.is_writable() && self.replica.store().has_expiry() {
             let passed = now.as_nanos() / PERIOD.as_nanos() as u64;
             let next = (passed + 1).saturating_mul(PERIOD.as_nanos() as u64);

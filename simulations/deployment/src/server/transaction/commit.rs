@@ -58,7 +58,7 @@ impl Member {
                 }
                 Err(error) => {
                     self.end_transaction(&session, State::Aborted);
-                    // The claims make sure that the changes fit, so only the memory can be exceeded.
+                    // The changes fit, because of the claims. Only the memory can be exceeded.
                     return Err(match error.code {
                         14031 => error.into(),
                         _ => conflict(),

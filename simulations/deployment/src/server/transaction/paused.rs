@@ -20,8 +20,8 @@ impl Transactions {
 }
 
 impl Member {
-    /// True if a statement or the commit of the open transaction of a session has paused, and not on
-    /// this connection.
+    /// True if a statement or the commit of the open transaction of a session has paused, and not
+    /// on this connection.
     pub(in crate::server) fn is_occupied(
         &self,
         conn: Option<ConnId>,
