@@ -220,8 +220,7 @@ impl Replica {
             };
             return self.send(from, Kind::Appended { result: Err(hint) });
         }
-        let mut last = previous;
-        let mut is_whole = true;
+        let (mut last, mut is_whole) = (previous, true);
         for entry in entries {
             let position = entry.position;
             self.note_copies(now, &entry);
