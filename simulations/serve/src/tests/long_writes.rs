@@ -2,7 +2,7 @@
 
 use super::{addresses, connect, send_command};
 use crate::{Embedded, ServeOptions};
-use bson::{Document, RawDocumentBuf, doc};
+use bson::{Binary, Document, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype};
 use onionskin_core::unstable::wire::{Flags, FrameDecoder, Message, MessageWriter};
 use std::{
     io::{Read as _, Write as _},
@@ -99,6 +99,45 @@ fn pings_are_answered_while_another_client_writes() {
     for (name, pings) in run(&address).into_iter().skip(1) {
         assert!(pings >= PINGS, "{name}: {pings} pings were answered");
     }
+    deployment.check_members().expect("equal data");
+}
+
+#[test]
+fn pings_are_answered_while_another_client_commits_many_documents() {
+    let deployment = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut stream = connect(&address).expect("connects");
+    let mut send = |mut command: Document, database: &str| {
+        let id = Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: vec![7; 16],
+        };
+        command.extend(doc! { "lsid": { "id": id }, "txnNumber": 1_i64, "autocommit": false });
+        command.insert("$db", database);
+        let raw = RawDocumentBuf::try_from(&command).expect("a command");
+        let reply = send_command(&mut stream, &raw).expect("a reply");
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply:?}");
+        assert!(reply.get_array("writeErrors").is_err(), "{reply:?}");
+    };
+    let insert = |to: &str| doc! { "insert": to, "documents": documents(20_000) };
+    let mut first = insert("c");
+    first.insert("startTransaction", true);
+    send(first, "d");
+    send(insert("other"), "d");
+    let pings = beside_pings(&address, |pings| {
+        let before = pings.load(Ordering::Relaxed);
+        let concern = doc! { "w": 3 };
+        send(
+            doc! { "commitTransaction": 1, "writeConcern": concern },
+            "admin",
+        );
+        pings.load(Ordering::Relaxed) - before
+    });
+    assert!(pings >= PINGS, "{pings} pings were answered");
+    let mut stream = connect(&address).expect("connects");
+    let count = rawdoc! { "count": "other", "$db": "d" };
+    let reply = send_command(&mut stream, &count).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(20_000), "{reply:?}");
     deployment.check_members().expect("equal data");
 }
 
