@@ -23,12 +23,9 @@ impl Deployment {
     pub fn restore(&mut self, now: Instant) {
         self.heal(now);
         self.limit_connections(None);
-        for member in 0..self.members() {
+        for member in 0..self.servers() {
             self.thaw(now, member);
             self.restart(now, member);
-        }
-        for shard in 0..self.options.shards {
-            self.restart_shard(now, shard);
         }
         self.set_auth_fault(None);
         for member in &mut self.members {
@@ -132,10 +129,7 @@ impl Deployment {
     /// Returns the member that can write the data of a shard. A deployment without routers has one
     /// shard.
     fn writer(&mut self, shard: usize) -> Option<&mut Member> {
-        let place = match shard {
-            0 => self.primary()?,
-            _ => self.options.addresses.len() + shard,
-        };
+        let place = self.primary_of_shard(shard)?;
         let member = self.members.get_mut(place);
         member.filter(|member| member.may_write())
     }

@@ -10,6 +10,7 @@ use super::{
     fault::{Fault, fault, not_writable_primary},
     plan::{HOST_UNREACHABLE, Plan},
     read::{collation, pipeline_writes},
+    read_preference::Choice,
     write::documents,
 };
 use crate::{
@@ -109,7 +110,8 @@ impl Member {
             let text = "the documents for the primary exceed the size of a message";
             return self.respond(conn, &request, Err(fault(10334, text)));
         }
-        self.outputs.push_back(Output::Route(conn, primary, bytes));
+        let output = Output::Route(conn, primary, Choice::Primary, bytes);
+        self.outputs.push_back(output);
         if request.reply_wanted {
             let plan = Box::new(Plan::awaiting(primary));
             self.wait(conn, request, Waiting::Routed { plan, effect }, None);
@@ -117,28 +119,42 @@ impl Member {
     }
 
     /// Handles the failure of the connection to another member. A request that awaits its reply
-    /// fails.
-    pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId, member: usize) {
+    /// fails, or is sent to another member of the shard. For a router, `member` is the number of
+    /// the shard after the routers, and `host` the index of its member.
+    pub(crate) fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        (member, host): (usize, usize),
+    ) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let awaits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Routed { plan, .. } => plan.awaits(member),
+            Waiting::Routed { plan, .. } => plan.is_at(member, host),
             _ => false,
         });
-        if awaits && let Some(pending) = self.unpark(conn) {
+        if awaits && !self.repeat(conn, member) {
             let text = match self.is_router() {
                 true => "the shard cannot be reached",
                 false => "the primary cannot be reached",
             };
-            // The outcome of a commit is unknown, unless its last stage was not sent.
-            let is_before = match &pending.waiting {
-                Waiting::Routed { plan, .. } => plan.has_stages(),
-                _ => false,
-            };
-            self.abort_failed(conn, &pending.request, is_before);
-            let fault = self.labelled(&pending.request, fault(HOST_UNREACHABLE, text));
-            self.respond(conn, &pending.request, Err(fault));
-            self.advance(now, conn);
+            self.fail_routed(now, conn, fault(HOST_UNREACHABLE, text));
         }
+    }
+
+    /// Answers a request that awaits the reply of another member with an error.
+    pub(super) fn fail_routed(&mut self, now: Instant, conn: ConnId, fault: Fault) {
+        let Some(pending) = self.unpark(conn) else {
+            return;
+        };
+        // The outcome of a commit is unknown, unless its last stage was not sent.
+        let is_before = match &pending.waiting {
+            Waiting::Routed { plan, .. } => plan.has_stages(),
+            _ => false,
+        };
+        self.abort_failed(conn, &pending.request, is_before);
+        let fault = self.labelled(&pending.request, fault);
+        self.respond(conn, &pending.request, Err(fault));
+        self.advance(now, conn);
     }
 
     /// True for the connection of a router or of another member.
