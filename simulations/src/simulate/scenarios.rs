@@ -59,6 +59,8 @@ scenarios! {
     "restarts"
     "rolling-upgrade"
     "routers"
+    "shard-failover"
+    "shard-partition"
     "shards"
     "shedding"
     "short-limits"

@@ -457,8 +457,10 @@ impl Member {
                 self.abort_all();
                 self.transactions.forget_prepared();
                 self.commits.clear();
-                // The event lets requests that wait for a decision be executed again.
-                self.replica.events.push_back(ReplicaEvent::Progress);
+                if self.shard.is_some() && self.options.shard_members > 1 {
+                    // The event lets requests that wait for a decision be executed again.
+                    self.replica.events.push_back(ReplicaEvent::Progress);
+                }
                 MemberEvent::SteppedDown {
                     member,
                     term,
