@@ -166,7 +166,11 @@ impl Deployment {
         };
         if let Some(&from) = self.homes.get(&connection) {
             let member = (self.named(target), target);
-            self.members[from].handle_routed(now, connection, member, &bytes);
+            // A router notices a cut at once, if it can choose another member.
+            match self.options.shard_members > 1 && self.network.is_cut(from, target) {
+                true => self.members[from].handle_unreachable(now, connection, member),
+                false => self.members[from].handle_routed(now, connection, member, &bytes),
+            }
             self.collect(now, from);
         }
     }

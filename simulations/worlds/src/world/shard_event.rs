@@ -105,7 +105,9 @@ impl fmt::Display for ShardEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Span, runtime::member_addresses};
+    use crate::world::{
+        Rates, Scenario, Scheduled, Span, Way, WorldShape, run_seed, runtime::member_addresses,
+    };
     use onionskin_core::random::Seed;
     use onionskin_deployment::deployment::{DeploymentOptions, MemberState};
     use std::time::Duration;
@@ -167,5 +169,48 @@ mod tests {
         in_shard(1, Disaster::Kill(2))
             .check(&options)
             .expect("it exists");
+    }
+
+    #[test]
+    fn clients_of_routers_survive_failovers_of_shards() {
+        let at = |seconds, event| Scheduled {
+            at: Span(Duration::from_secs(seconds)),
+            event,
+        };
+        let pause = Span(Duration::from_secs(5));
+        let freeze = Disaster::FreezeMember { member: 2, pause };
+        for shape in [WorldShape::Sharded, WorldShape::LoadBalanced] {
+            let scenario = Scenario {
+                shape: Some(shape),
+                members: Some(2),
+                shards: Some(2),
+                shard_members: Some(3),
+                safety: Some(Span(Duration::from_secs(40))),
+                election_timeout: Some(Span(Duration::from_secs(2))),
+                rates: Some(Rates::default()),
+                schedule: Some(vec![
+                    at(4, Disaster::StepDownShard(0)),
+                    at(5, in_shard(1, Disaster::Kill(0))),
+                    at(15, in_shard(1, Disaster::Restart(0))),
+                    at(18, in_shard(0, freeze.clone())),
+                    at(25, in_shard(0, Disaster::Isolate(1))),
+                    at(32, Disaster::JoinMembers),
+                ]),
+                ..Scenario::default()
+            };
+            for way in [Way::Core, Way::Runtime] {
+                for seed in 0..3 {
+                    let mut options = scenario.options(seed);
+                    options.keep_trace = true;
+                    let report = run_seed(seed, way, options);
+                    assert!(report.failure.is_none(), "{report}");
+                    assert!(
+                        report.trace.contains("is primary in term 2"),
+                        "{way} {seed}"
+                    );
+                    assert!(report.tally.succeeded > 50, "{report}");
+                }
+            }
+        }
     }
 }
