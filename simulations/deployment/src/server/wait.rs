@@ -21,8 +21,8 @@ impl Member {
     }
 
     /// Sends the messages to other shards that a majority permits now. Resumes the requests whose
-    /// condition is now true: those that wait for replication, for a
-    /// cluster time, for a transaction or its statement, or for more documents.
+    /// condition is now true: those that wait for replication, for a cluster time, for a
+    /// transaction or its statement, or for more documents.
     pub(super) fn check_waiting(&mut self, now: Instant) {
         self.send_held(now);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
