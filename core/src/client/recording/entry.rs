@@ -8,15 +8,17 @@
 
 use super::{
     bytes::{Bytes, Unread, put_number, put_session},
-    command::{command, sessions},
+    command::{command, resources},
     errors::{error, put_assessment, put_error},
+    pins::{holders, pin_use, put_holders, put_pin_use},
+    question::{Asked, answered, asked},
+    session::SessionInput,
 };
 use crate::{
-    client::Outcome,
+    client::{Outcome, QuestionId},
     connection::SocketId,
     error::Error,
-    operation::{Command, Exchange, ExchangeEnd, OperationId, Span},
-    session::SessionId,
+    operation::{Command, CursorResources, Exchange, ExchangeEnd, OperationId, Span},
 };
 
 /// Declares the kinds of inputs, with their numbers in a recording.
@@ -62,7 +64,7 @@ kinds! {
     Refuse = 10,
     /// An exchange was checked in.
     CheckIn = 11,
-    /// The sessions of cursors were given back.
+    /// The sessions and pins of cursors were given back.
     Release = 12,
     /// The next command that ends sessions was asked for.
     EndSessions = 13,
@@ -76,6 +78,12 @@ kinds! {
     Abandon = 17,
     /// An input that recordings do not keep.
     Lacking = 18,
+    /// An input about a session of the application.
+    Session = 32,
+    /// A program asked a question.
+    Ask = 33,
+    /// The question of a program was answered.
+    Answer = 34,
 }
 
 /// How much of a late reply has arrived.
@@ -103,13 +111,17 @@ pub(super) enum Input<'a> {
     Cancel(OperationId),
     Refuse(OperationId, Error),
     CheckIn(OperationId, CheckIn<'a>),
-    Release(Vec<SessionId>),
+    Release(Vec<CursorResources>),
     EndSessions,
     Metadata(&'a [u8]),
     Close,
     CloseNow,
     Abandon(Error),
     Lacking(&'a str),
+    Session(SessionInput),
+    Ask(Box<Asked>),
+    /// The id of the question, and true if its answer was found.
+    Answer(QuestionId, bool),
 }
 
 /// The end of an exchange that was read.
@@ -155,6 +167,8 @@ pub(in crate::client) fn put_check_in(
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
     out.push(flags.fold(0, |all, (_, flag)| all | flag));
     put_session(out, end.session);
+    put_pin_use(out, end.pin.as_ref());
+    put_holders(out, &end.pinned);
     put_assessment(out, exchange.operation.exchange.assessment.as_ref())
 }
 
@@ -176,6 +190,8 @@ fn check_in<'a>(input: &mut Bytes<'a>) -> Result<CheckIn<'a>, Unread> {
         opens_cursor: has(OPENS_CURSOR),
         ends_session: has(ENDS_SESSION),
         session: input.session()?,
+        pin: pin_use(input)?,
+        pinned: holders(input)?,
     };
     Ok(CheckIn {
         outcome,
@@ -238,13 +254,19 @@ impl<'a> Entry<'a> {
             Kind::Cancel => Input::Cancel(input.operation()?),
             Kind::Refuse => Input::Refuse(input.operation()?, error(input)?),
             Kind::CheckIn => Input::CheckIn(input.operation()?, check_in(input)?),
-            Kind::Release => Input::Release(sessions(input)?),
+            Kind::Release => Input::Release(resources(input)?),
             Kind::EndSessions => Input::EndSessions,
             Kind::Metadata => Input::Metadata(input.bytes("the client metadata")?),
             Kind::Close => Input::Close,
             Kind::CloseNow => Input::CloseNow,
             Kind::Abandon => Input::Abandon(error(input)?),
             Kind::Lacking => Input::Lacking(input.text("the name of an input")?),
+            Kind::Session => Input::Session(SessionInput::read(input)?),
+            Kind::Ask => Input::Ask(Box::new(asked(input)?)),
+            Kind::Answer => {
+                let (id, is_found) = answered(input)?;
+                Input::Answer(id, is_found)
+            }
         };
         match rest.0.is_empty() {
             true => Ok(read),
@@ -289,13 +311,20 @@ impl Input<'_> {
                 Outcome::Abandoned => format!("operation {} was given up", id.0),
                 Outcome::Failed(error) => format!("operation {} failed: {error}", id.0),
             },
-            Self::Release(sessions) => format!("{} sessions are given back", sessions.len()),
+            Self::Release(all) => format!("sessions or pins are given back: {}", all.len()),
             Self::EndSessions => "the sessions are to be ended".to_owned(),
             Self::Metadata(_) => "the client metadata changed".to_owned(),
             Self::Close => "the client is closed".to_owned(),
             Self::CloseNow => "the closed client is ended".to_owned(),
             Self::Abandon(error) => format!("the client is abandoned: {error}"),
             Self::Lacking(what) => format!("an input that recordings do not keep: {what}"),
+            Self::Session(input) => input.describe(),
+            Self::Ask(asked) => match asked.span.limits() {
+                None => "an operation begins: it asks a question".to_owned(),
+                Some((id, ..)) => format!("operation {} asks a question", id.0),
+            },
+            Self::Answer(id, true) => format!("question {} is answered", id.0),
+            Self::Answer(id, false) => format!("question {} has no answer", id.0),
         }
     }
 }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// The first bytes of each recording. The last two digits are the version of the format.
-const MAGIC: &[u8; 10] = b"onionrec01";
+const MAGIC: &[u8; 10] = b"onionrec02";
 
 /// Lists the options that decide what a client does, and whose values are kept as they are.
 macro_rules! each_option {

@@ -36,6 +36,7 @@ pub mod report;
 pub mod runtime;
 pub mod scenario;
 mod schedule;
+mod selector;
 mod setup;
 mod shard_event;
 mod slow_member;

@@ -180,7 +180,7 @@ impl Member {
 
     /// Sends a message to a shard when a majority of this one has all entries. What the message
     /// says then outlives this primary.
-    fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
+    pub(super) fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
         let last = self.replica.last().index;
         match self.replica.commit() < last {
             true => self.commits.held.push_back((last, to, message)),
@@ -220,7 +220,9 @@ impl Member {
         let answer = match content {
             CommitContent::Prepare => CommitContent::Vote(self.prepare(now, id)),
             CommitContent::Decide(decision) => {
-                self.carry_out(now, id, decision);
+                if !self.carry_out(now, id, decision, from) {
+                    return;
+                }
                 CommitContent::Done
             }
             CommitContent::Vote(vote) => return self.count_vote(now, id, from, vote),
