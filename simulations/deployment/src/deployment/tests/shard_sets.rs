@@ -1,6 +1,9 @@
 //! Shards of three members behind a router, outside of transactions.
 
-use super::world::{World, send};
+use super::{
+    parts::go_on,
+    world::{World, send},
+};
 use crate::deployment::{ConnId, DeploymentOptions, MemberEvent, MemberState};
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 use onionskin_core::address::Address;
@@ -144,6 +147,43 @@ fn a_router_repeats_a_retryable_write_whose_primary_ends() {
         world.run_for(10 * SECOND);
     }
     check(&mut world);
+}
+
+#[test]
+fn a_large_write_that_jobs_forward_is_repeated_at_the_next_primary() {
+    // The decoding and the forwarding on the router, and the decoding on the shard.
+    for jobs in 0..=3 {
+        let (mut world, conn) = cluster();
+        world.deployment.run_jobs();
+        let old = primary(&world, 0);
+        let document = |n: i32| doc! { "_id": n, "text": "x".repeat(150) };
+        let documents: Vec<Document> = (0..3000).map(document).collect();
+        let mut write = retryable(1);
+        write.insert("documents", documents);
+        write.insert("$db", "left");
+        world.send(conn, &write);
+        for _ in 0..jobs {
+            let job = world.deployment.poll_short_job().expect("a large message");
+            world.deployment.handle_job_done(world.now, job.run());
+            world.drain();
+        }
+        world.deployment.kill(world.now, old);
+        world.drain();
+        let mut steps = 0;
+        let reply = loop {
+            if let Some((_, _, reply)) = world.reply(conn) {
+                break reply;
+            }
+            steps += 1;
+            assert!(steps < 100_000, "the write goes on after {jobs} jobs");
+            go_on(&mut world);
+        };
+        succeed(&reply);
+        assert_eq!(reply.get_i32("n").ok(), Some(3000), "{jobs}: {reply}");
+        assert_ne!(primary(&world, 0), old);
+        assert_eq!(count(&mut world, conn, "primary"), Some(3000));
+        assert!(world.closed.is_empty());
+    }
 }
 
 #[test]

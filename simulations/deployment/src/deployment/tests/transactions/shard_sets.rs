@@ -1,7 +1,10 @@
 //! Transactions on two shards of three members, whose databases are `left` and `right`.
 
 use super::{
-    super::world::{World, send},
+    super::{
+        parts::go_on,
+        world::{World, send},
+    },
     Client, TRANSIENT, client, fail, insert, set, succeed,
 };
 use crate::{
@@ -175,4 +178,56 @@ fn a_commit_on_one_shard_is_repeated_at_the_next_primary() {
     let (_, _, reply) = world.reply(conn).expect("a reply");
     succeed(&reply);
     assert_eq!(counts(&mut world, other), (1, 0));
+}
+
+/// Commits a transaction with many changes on shard 0 and one on shard 1, whose commit has parts.
+/// The primary of shard 0 ends after this number of steps. Returns true if the transaction has
+/// committed.
+fn commit_in_parts(steps: usize) -> bool {
+    let (mut world, conn, other) = cluster();
+    world.deployment.run_jobs();
+    let documents: Vec<Document> = (0..1500).map(|n| doc! { "_id": n + 10 }).collect();
+    succeed(&send(&mut world, conn, to("left", insert(&documents))));
+    let one = client(conn, 1);
+    write_both(&mut world, one);
+    let all = doc! { "q": {}, "u": { "$set": { "t": 1 } }, "multi": true };
+    let all = to("left", doc! { "update": "c", "updates": [all] });
+    succeed(&one.go_on(&mut world, all));
+    world.send(
+        conn,
+        &one.part(doc! { "commitTransaction": 1, "$db": "admin" }),
+    );
+    for _ in 0..steps {
+        go_on(&mut world);
+    }
+    strike(&mut world, Trouble::Crash, 0);
+    let mut waited = 0;
+    let mut reply = loop {
+        if let Some((_, _, reply)) = world.reply(conn) {
+            break reply;
+        }
+        waited += 1;
+        assert!(waited < 100_000, "the commit goes on after {steps} steps");
+        go_on(&mut world);
+    };
+    if reply.get_i32("code").ok() == Some(6) || reply.contains_key("writeConcernError") {
+        reply = one.commit(&mut world);
+    }
+    let committed = reply.get_f64("ok").ok() == Some(1.0);
+    if !committed {
+        fail(&reply, 251, TRANSIENT);
+    }
+    let changed = to("left", doc! { "count": "c", "query": { "t": 1 } });
+    let left = send(&mut world, other, changed);
+    let (_, right) = counts(&mut world, other);
+    let expected = if committed { (1501, 1) } else { (0, 0) };
+    let found = (left.get_i32("n").expect("a number"), right);
+    assert_eq!(found, expected, "{steps}: {reply}");
+    committed
+}
+
+#[test]
+fn a_commit_in_parts_has_one_outcome_although_its_primary_ends() {
+    let outcomes: Vec<bool> = (0..400).step_by(40).map(commit_in_parts).collect();
+    assert!(outcomes.contains(&true), "{outcomes:?}");
 }
