@@ -212,7 +212,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 21] = [
+    const SERVE: [Flag; 22] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -222,6 +222,7 @@ mod tests {
         ("standalone", "", |o| o.replica_set.is_none() && !o.sharded),
         ("sharded", "2", |o| o.sharded && o.members.len() == 2),
         ("shards", "2 --sharded=2", |o| o.shards == 2),
+        ("shard-members", "3 --sharded=2", |o| o.shard_members == 3),
         ("load-balanced", "3", |o| {
             o.load_balanced && o.members.len() == 3
         }),

@@ -76,9 +76,9 @@ type Answer = Box<dyn FnOnce()>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// The index of the primary or of the standalone, from 0. For routers, the number of routers,
-    /// which is the index of the shard behind them. `None` if there is no primary, as during an
-    /// election.
+    /// The index of the primary or of the standalone, from 0. For routers, the index of the primary
+    /// of the first shard, whose members follow the routers. `None` if there is no primary, as
+    /// during an election.
     pub primary: Option<usize>,
     /// The state of each member, by its index.
     pub members: Vec<MemberState>,

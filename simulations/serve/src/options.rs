@@ -21,6 +21,8 @@ pub struct ServeOptions {
     pub sharded: bool,
     /// The number of shards behind routers or services. Default: 1.
     pub shards: usize,
+    /// The number of members of each shard, from 1 to 7. Default: 1.
+    pub shard_members: usize,
     /// True if the members are services: routers behind a load balancer. Each service has a port of
     /// its own as well, for another load balancer, which may send a header of the PROXY protocol.
     /// Default: false.
@@ -99,6 +101,7 @@ impl ServeOptions {
             replica_set: Some(name.to_owned()),
             sharded: false,
             shards: 1,
+            shard_members: 1,
             load_balanced: false,
             members,
             port: None,

@@ -61,6 +61,7 @@ impl ServeOptions {
         options.seed = seed;
         if world.has_routers() {
             options.shards = scenario.shards.unwrap_or(1);
+            options.shard_members = scenario.shard_members.unwrap_or(1);
         }
         if world.authentication {
             options.users.push(User::new(USER.0, USER.1));

@@ -30,7 +30,10 @@ pub(super) fn deployment_options(
     };
     let mut result = DeploymentOptions::replica_set("", names);
     result.shape = shape;
-    result.shards = options.shards;
+    (result.shards, result.shard_members) = (options.shards, options.shard_members);
+    if options.shard_members > 1 {
+        result.shard_election_timeout = options.election_timeout;
+    }
     result.users = options.users;
     result.auth = options.auth;
     result.compression = options.compression;

@@ -48,6 +48,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SHARDS", default_value_t = 1, value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "scenario"])]
     shards: usize,
+    /// The number of members of each shard, up to 7. Several elect their primary.
+    #[arg(long, value_name = "MEMBERS", default_value_t = 1, value_parser = at_least_one)]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "scenario"])]
+    shard_members: usize,
     /// Run the deployment of a scenario, with its faults, latencies and schedule: the name of one
     /// that `onionskin simulate --list` shows, or a file in the form of TOML. What the scenario
     /// does not name has its default; only the length of the safety phase and a number of disasters
@@ -191,7 +195,7 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
         (None, None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
     if serve.scenario.is_none() {
-        options.shards = serve.shards;
+        (options.shards, options.shard_members) = (serve.shards, serve.shard_members);
     }
     options.port = serve.port;
     options.tls = serve.tls;

@@ -64,6 +64,8 @@ scenarios! {
     "restarts"
     "rolling-upgrade"
     "routers"
+    "shard-failover"
+    "shard-partition"
     "shards"
     "shedding"
     "short-limits"

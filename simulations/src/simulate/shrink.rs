@@ -137,6 +137,12 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         let schedule = smaller.schedule.iter_mut();
         schedule.for_each(|events| events.retain(|scheduled| !is_for_shards(scheduled)));
     });
+    add(&|smaller| {
+        smaller.shard_members = None;
+        let schedule = smaller.schedule.iter_mut();
+        let is_kept = |scheduled: &Scheduled| !matches!(scheduled.event, Disaster::InShard(_));
+        schedule.for_each(|events| events.retain(is_kept));
+    });
     add(&|smaller| smaller.tasks = Some(1));
     add(&|smaller| smaller.each_client = Vec::new());
     add(&|smaller| drop(smaller.each_client.pop()));
@@ -224,6 +230,7 @@ const fn is_for_shards(scheduled: &Scheduled) -> bool {
         Disaster::KillShard(_)
             | Disaster::RestartShard(_)
             | Disaster::StepDownShard(_)
+            | Disaster::InShard(_)
             | Disaster::CutShards { .. }
     )
 }

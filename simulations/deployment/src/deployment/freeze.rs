@@ -1,6 +1,6 @@
 //! Members whose process is frozen for a while, as by the signal SIGSTOP.
 
-use super::{ConnId, Deployment};
+use super::{ConnId, Deployment, MemberState};
 use crate::server::JobDone;
 use onionskin_core::time::{Instant, earliest};
 use std::{
@@ -62,7 +62,8 @@ impl Deployment {
     /// Freezes the process of a member for a while. The system still accepts connections and bytes
     /// for it, but nothing is answered, and messages of other members are lost. A member that is
     /// frozen already is frozen for longer, if the new pause ends later. Routers and services
-    /// cannot be frozen.
+    /// cannot be frozen, but the members of [shards](Self::place_in_shard) can. A router no longer
+    /// chooses a frozen member of a shard of several.
     ///
     /// At the end of the pause the member handles the requests that it has received, also those
     /// whose clients have gone, and only then the passage of time. So a frozen primary handles
@@ -71,9 +72,8 @@ impl Deployment {
     /// true of the first request of each connection. Further ones wait for their turn, and are
     /// executed as parts if their client has gone.
     pub fn freeze(&mut self, now: Instant, member: usize, pause: Duration) {
-        let has_routers = self.members.len() > self.members();
-        let home = self.clients_member(member).filter(|home| home.is_up());
-        let Some(home) = home.filter(|_| !has_routers) else {
+        let home = self.members.get_mut(member).filter(|home| home.is_up());
+        let Some(home) = home.filter(|home| home.state() != MemberState::Router) else {
             return;
         };
         home.set_frozen(true);

@@ -22,6 +22,7 @@ mod options;
 mod routing;
 mod settings;
 mod settle;
+mod shards;
 mod turns;
 mod upkeep;
 mod users;
@@ -53,7 +54,7 @@ use onionskin_core::{
     time::{Instant, earliest},
 };
 use routing::Traffic;
-pub(crate) use routing::{shard_address, shard_name};
+pub(crate) use shards::{shard_addresses, shard_name};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -97,6 +98,8 @@ pub struct Deployment {
     frozen: Frozen,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
+    /// The number of members of shards that were chosen for reads.
+    reads: usize,
 }
 
 impl Deployment {
@@ -118,7 +121,7 @@ impl Deployment {
                 Member::new(index, options, accounts, replica, &seed)
             })
             .collect();
-        members.extend(routing::shards(&options, seed));
+        members.extend(shards::shards(&options, seed));
         let network = Network::new(options.network, seed.split("network").random());
         let mut deployment = Self {
             options,
@@ -136,6 +139,7 @@ impl Deployment {
             is_behind: false,
             frozen: Frozen::default(),
             turn: 0,
+            reads: 0,
         };
         deployment.settle(Instant::ZERO);
         Ok(deployment)
@@ -258,23 +262,26 @@ impl Deployment {
     }
 
     /// Ends a member's process: its connections are closed, and it accepts no new ones. The member
-    /// keeps its data.
+    /// keeps its data. It can be one of a [shard](Self::place_in_shard).
     pub fn kill(&mut self, now: Instant, member: usize) {
-        if self.clients_member(member).is_none_or(|m| !m.is_up()) {
+        if self.members.get(member).is_none_or(|m| !m.is_up()) {
             return;
         }
-        self.actions.push_back(Action::StopListening(member));
-        self.actions
-            .push_back(Action::Report(MemberEvent::Killed { member }));
-        self.stop(now, member);
-    }
-
-    /// Ends the process of a member or of a shard, which runs.
-    fn stop(&mut self, now: Instant, member: usize) {
+        if member < self.members() {
+            self.actions.push_back(Action::StopListening(member));
+        }
+        self.report(member, MemberEvent::Killed { member });
         self.members[member].kill();
         self.frozen.forget(member);
         self.network.forget(member);
         self.settle(now);
+    }
+
+    /// Reports an event of a member, unless it is the only one of a shard.
+    fn report(&mut self, member: usize, event: MemberEvent) {
+        if self.is_reported(member) {
+            self.actions.push_back(Action::Report(event));
+        }
     }
 
     /// Closes all client connections of a member, which continues to run.
@@ -297,19 +304,21 @@ impl Deployment {
     }
 
     /// Starts a killed member again with its data. The process of a member that is shutting down
-    /// ends first. A member that [failed](MemberEvent::Failed) is not started.
+    /// ends first. A member that [failed](MemberEvent::Failed) is not started. The member can be
+    /// one of a [shard](Self::place_in_shard).
     pub fn restart(&mut self, now: Instant, member: usize) {
         if self.clients_member(member).is_some_and(|m| m.quiesces()) {
             self.kill(now, member);
         }
-        let home = self.clients_member(member);
+        let home = self.members.get_mut(member);
         let Some(home) = home.filter(|home| home.may_restart()) else {
             return;
         };
         home.restart(now);
-        self.actions.push_back(Action::Listen(member));
-        self.actions
-            .push_back(Action::Report(MemberEvent::Restarted { member }));
+        if member < self.members() {
+            self.actions.push_back(Action::Listen(member));
+        }
+        self.report(member, MemberEvent::Restarted { member });
         self.settle(now);
     }
 
@@ -355,8 +364,8 @@ impl Deployment {
         &self.options
     }
 
-    /// Returns the number of members that clients can connect to, running or not. The shards behind
-    /// routers are not counted.
+    /// Returns the number of members that clients can connect to, running or not. The members of
+    /// shards behind routers are not counted, unlike by [`servers`](Self::servers).
     #[must_use]
     pub fn members(&self) -> usize {
         self.options.addresses.len()
@@ -374,17 +383,11 @@ impl Deployment {
         self.members.get(member).map_or(0, Member::term)
     }
 
-    /// Returns the primary of the highest term, the standalone, or the first shard behind the
-    /// routers. The indexes of the shards follow those of the routers.
+    /// Returns the primary of the highest term, the standalone, or the primary of the first shard
+    /// behind the routers. The indexes of the members of shards follow those of the routers.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
-        let leads =
-            |m: &Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
-        let is_of_first_set = |member: &Member| member.shard().is_none_or(|shard| shard == 0);
-        let members = self.members.iter().enumerate();
-        let leaders = members.filter(|(_, member)| leads(member) && is_of_first_set(member));
-        let leader = leaders.max_by_key(|(_, member)| member.term());
-        leader.map(|(place, _)| place)
+        self.primary_of_shard(0)
     }
 
     /// Returns the data of a member, for checkers; `None` if the member does not exist.

@@ -15,8 +15,16 @@ pub const MAX_MEMBERS: usize = 50;
 /// The largest number of voting members, as in the server.
 pub const MAX_VOTING_MEMBERS: usize = 7;
 
-/// The largest number of shards of a deployment.
+/// The largest number of shards of a deployment, and of the members of all shards together.
 pub const MAX_SHARDS: usize = 100;
+
+/// The time without a message from a primary after which a secondary starts an election, as in the
+/// server.
+const DEFAULT_ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The shortest election timeout of a shard. The heartbeats of a shorter one would take all of the
+/// time.
+const MIN_SHARD_ELECTION_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// The options of a deployment.
 #[derive(Clone, Debug)]
@@ -30,6 +38,29 @@ pub struct DeploymentOptions {
     /// The number of shards behind the routers. Each database is on one of them; see
     /// [`shard_of`](Self::shard_of). Default: 1.
     pub shards: usize,
+    /// The number of members of each shard, from 1 to 7. Each shard is a replica set, whose first
+    /// member starts as primary. With one member, a shard that steps down is elected again at once,
+    /// and requests for a shard that does not run fail. With several, routers look for another
+    /// primary. The members of all shards must be at most 100. Default: 1.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, MemberState};
+    ///
+    /// let mut options = DeploymentOptions::sharded(vec![Address::tcp("localhost", 27017)]);
+    /// (options.shards, options.shard_members) = (2, 3);
+    /// let deployment = Deployment::new(options, &Seed::new([1; 32]))?;
+    /// let second = deployment.place_in_shard(1, 0).expect("shard 1 has members");
+    /// assert_eq!(second, 4, "the router and the members of shard 0 are before");
+    /// assert_eq!(deployment.state(second), Some(MemberState::Primary));
+    /// # Ok::<(), onionskin_deployment::deployment::InvalidOptions>(())
+    /// ```
+    pub shard_members: usize,
+    /// The time without a message from a primary after which a member of a shard starts an
+    /// election, as [`ReplicaSetOptions::election_timeout`]. Heartbeats come five times as often.
+    /// It must be at least a millisecond.
+    /// Default: 10 s.
+    pub shard_election_timeout: Duration,
     /// The users at the start. If there are none, the servers require no authentication.
     pub users: Vec<User>,
     /// The iteration count of SCRAM. Default: 4096, the smallest count that drivers accept, because
@@ -85,6 +116,8 @@ impl DeploymentOptions {
             shape,
             addresses,
             shards: 1,
+            shard_members: 1,
+            shard_election_timeout: DEFAULT_ELECTION_TIMEOUT,
             users: Vec::new(),
             scram_iterations: 4096,
             auth: AuthOptions::default(),
@@ -199,6 +232,9 @@ impl DeploymentOptions {
         if self.shards > 1 && !self.shape.has_routers() {
             return fail("only a deployment with routers has several shards");
         }
+        if let Some(reason) = self.shard_fault() {
+            return fail(reason);
+        }
         if members == 0 || members > MAX_MEMBERS {
             return fail("the number of members must be between 1 and 50");
         }
@@ -212,6 +248,21 @@ impl DeploymentOptions {
             return fail("max_message_bytes must not exceed 48000000");
         }
         Ok(())
+    }
+
+    /// Returns the reason why the shards cannot have their members, if there is one.
+    fn shard_fault(&self) -> Option<&'static str> {
+        if self.shard_members == 0 || self.shard_members > MAX_VOTING_MEMBERS {
+            Some("the number of members of a shard must be between 1 and 7")
+        } else if self.shard_members > 1 && !self.shape.has_routers() {
+            Some("only a deployment with routers has shards of several members")
+        } else if self.shards.saturating_mul(self.shard_members) > MAX_SHARDS {
+            Some("the shards must have at most 100 members together")
+        } else if self.shard_election_timeout < MIN_SHARD_ELECTION_TIMEOUT {
+            Some("shard_election_timeout must be at least a millisecond")
+        } else {
+            None
+        }
     }
 }
 
@@ -237,7 +288,8 @@ pub enum Shape {
     /// A replica set, whose members elect a primary.
     ReplicaSet(ReplicaSetOptions),
     /// A sharded cluster: routers, one at each address, and the shards behind them. A shard is a
-    /// replica set with one member, which only the routers can reach.
+    /// replica set with [one or more members](DeploymentOptions::shard_members), which only the
+    /// routers can reach.
     Sharded,
     /// A sharded cluster behind a load balancer. Each router is a service. On a connection through
     /// the balancer, the first hello reply has the `serviceId` of the router (LB-57).
@@ -280,7 +332,7 @@ impl ReplicaSetOptions {
         Self {
             name: name.to_owned(),
             members: vec![MemberOptions::default(); members],
-            election_timeout: Duration::from_secs(10),
+            election_timeout: DEFAULT_ELECTION_TIMEOUT,
             heartbeat_interval: Duration::from_secs(2),
             initial_primary: Some(0),
         }

@@ -2,26 +2,23 @@
 //! the primary write. Each client connection has its own connection to each shard or to the
 //! primary, which has no latency.
 
-use super::{Action, ConnId, Deployment, DeploymentOptions, set_config};
-use crate::{
-    replica::Replica,
-    server::{Accounts, Arrival, Member, Times},
-};
-use onionskin_core::{address::Address, random::Seed, time::Instant};
-use std::sync::Arc;
+use super::{Action, ConnId, Deployment};
+use crate::server::{Arrival, Choice, Member, Times};
+use onionskin_core::time::Instant;
 
 /// The bit that marks the ids of connections between members.
 const INNER: u64 = 1 << 63;
 
-/// The place of the number of the shard in the id of a connection between members. The number takes
-/// seven bits.
+/// The place of the number of the shard's member in the id of a connection between members. The
+/// members of all shards count together. The number takes seven bits.
 const SHARD_SHIFT: u32 = 56;
 
 /// Bytes in transit between a router and a shard, or between a secondary and the primary.
 #[derive(Debug)]
 pub(super) enum Traffic {
-    /// A request, with the client's connection, and with the index of the member that it is for.
-    Request(ConnId, usize, Vec<u8>),
+    /// A request, with the client's connection, and with the index of the member that it is for, or
+    /// the number of the shard after the routers and the choice of its member.
+    Request(ConnId, usize, Choice, Vec<u8>),
     /// A reply is ready on this connection between members.
     Answer(ConnId),
 }
@@ -40,86 +37,12 @@ pub(super) const fn outer(connection: ConnId) -> ConnId {
     }
 }
 
-/// Returns the name of a shard, which is also the name of its replica set.
-pub(crate) fn shard_name(shard: usize) -> String {
-    format!("shard{shard}")
-}
-
-/// Returns the address of a shard.
-pub(crate) fn shard_address(shard: usize) -> Address {
-    let port = 27018_u16.saturating_add(u16::try_from(shard).unwrap_or(u16::MAX));
-    Address::tcp("shard", port)
-}
-
-/// Creates the shards, if the deployment has routers.
-pub(super) fn shards(options: &DeploymentOptions, seed: &Seed) -> Vec<Member> {
-    if !options.shape.has_routers() {
-        return Vec::new();
-    }
-    let shard = |number| {
-        let name = shard_name(number);
-        let addresses = vec![shard_address(number)];
-        let mut of_shard = DeploymentOptions::replica_set(&name, addresses);
-        of_shard.shards = options.shards;
-        of_shard.limits = options.limits;
-        of_shard.version = options.version;
-        of_shard.started_at = options.started_at;
-        let seed = match number {
-            0 => seed.split("shard"),
-            _ => seed.split(&name),
-        };
-        let random = seed.split("replica").random();
-        let replica = Replica::new(0, Arc::new(set_config(&of_shard)), random);
-        let accounts = Arc::new(Accounts::new(&of_shard, &seed));
-        let mut shard = Member::new(0, Arc::new(of_shard), accounts, replica, &seed);
-        shard.become_shard(number);
-        shard
-    };
-    (0..options.shards).map(shard).collect()
-}
-
 impl Deployment {
-    /// Returns the member with this index. Returns `None` for a shard, to which clients cannot
-    /// connect, and for an index without a member.
+    /// Returns the member with this index. Returns `None` for a member of a shard, to which clients
+    /// cannot connect, and for an index without a member.
     pub(super) fn clients_member(&mut self, member: usize) -> Option<&mut Member> {
         let reachable = member < self.options.addresses.len();
         self.members.get_mut(member).filter(|_| reachable)
-    }
-
-    /// Returns the index of a shard among the members, or `None` if there is no such shard.
-    fn place_of_shard(&self, shard: usize) -> Option<usize> {
-        let place = self.options.addresses.len().checked_add(shard)?;
-        (place < self.members.len()).then_some(place)
-    }
-
-    /// Ends the process of a shard, as [`kill`](Self::kill) does. Its open transactions are lost,
-    /// but not the prepared ones. Without effect if there is no such shard, or if it does not run.
-    pub fn kill_shard(&mut self, now: Instant, shard: usize) {
-        let place = self.place_of_shard(shard);
-        if let Some(place) = place.filter(|place| self.members[*place].is_up()) {
-            self.stop(now, place);
-        }
-    }
-
-    /// Starts a killed shard again with its data. It becomes primary at once.
-    pub fn restart_shard(&mut self, now: Instant, shard: usize) {
-        let place = self.place_of_shard(shard);
-        if let Some(place) = place.filter(|place| self.members[*place].may_restart()) {
-            self.members[place].restart(now);
-            self.settle(now);
-        }
-    }
-
-    /// Makes a shard step down and become primary again in a later term. Its open transactions are
-    /// aborted, but not the prepared ones. Returns false if it is not the primary.
-    pub fn step_down_shard(&mut self, now: Instant, shard: usize) -> bool {
-        let place = self.place_of_shard(shard);
-        let Some(place) = place.filter(|place| self.members[*place].is_up()) else {
-            return false;
-        };
-        let stepped_down = self.members[place].fail_over(now);
-        self.settle(now);
-        stepped_down
     }
 
     /// Gives a router the times of the shards, if the deployment has routers.
@@ -150,15 +73,17 @@ impl Deployment {
     /// Returns the id of the connection to a member that belongs to a client's connection. All
     /// primaries share one.
     fn inner(&self, connection: ConnId, member: usize) -> ConnId {
-        let shard = member.saturating_sub(self.options.addresses.len());
-        let slot = u64::try_from(shard).unwrap_or(0) << SHARD_SHIFT;
+        let number = member.saturating_sub(self.options.addresses.len());
+        let slot = u64::try_from(number).unwrap_or(0) << SHARD_SHIFT;
         ConnId(outer(connection).0 | INNER | slot)
     }
 
     /// Returns the ids that the connections to other members of a client's connection can have.
     fn all_inner(&self, connection: ConnId) -> impl Iterator<Item = ConnId> {
-        let first = self.options.addresses.len();
-        (0..self.options.shards).map(move |shard| self.inner(connection, first + shard))
+        // The connection to a primary has the slot of the first one.
+        let routers = self.options.addresses.len();
+        let places = routers..self.members.len().max(routers + 1);
+        places.map(move |place| self.inner(connection, place))
     }
 
     /// True if another member cannot take a further request of a client now, because an earlier one
@@ -174,26 +99,37 @@ impl Deployment {
     pub(super) fn carry_traffic(&mut self, now: Instant) {
         while let Some(traffic) = self.traffic.pop_front() {
             match traffic {
-                Traffic::Request(connection, to, bytes) => {
-                    self.carry_request(now, connection, to, &bytes);
+                Traffic::Request(connection, to, choice, bytes) => {
+                    self.carry_request(now, connection, (to, choice), &bytes);
                 }
                 Traffic::Answer(connection) => self.carry_answer(now, connection),
             }
         }
     }
 
-    fn carry_request(&mut self, now: Instant, connection: ConnId, target: usize, bytes: &[u8]) {
+    fn carry_request(
+        &mut self,
+        now: Instant,
+        connection: ConnId,
+        (wanted, choice): (usize, Choice),
+        bytes: &[u8],
+    ) {
         let Some(&from) = self.homes.get(&connection) else {
             return;
         };
         // A request that another member has forwarded is not forwarded again.
         if is_inner(connection) {
-            self.members[from].handle_unreachable(now, connection, target);
+            self.members[from].handle_unreachable(now, connection, (wanted, wanted));
             return self.collect(now, from);
         }
+        let Some(target) = self.host(from, wanted, choice) else {
+            self.members[from].handle_no_host(now, connection, wanted);
+            return self.collect(now, from);
+        };
         if self.members.len() <= target {
             return;
         }
+        self.members[from].note_host(connection, wanted, target);
         let inner = self.inner(connection, target);
         if let Some(&old) = self.homes.get(&inner).filter(|old| **old != target) {
             self.members[old].handle_disconnected(inner);
@@ -203,7 +139,7 @@ impl Deployment {
             && (self.homes.contains_key(&inner)
                 || self.members[target].handle_connected(now, inner, Arrival::Internal));
         if !is_open {
-            self.members[from].handle_unreachable(now, connection, target);
+            self.members[from].handle_unreachable(now, connection, (wanted, target));
             return self.collect(now, from);
         }
         self.homes.insert(inner, target);
@@ -229,7 +165,8 @@ impl Deployment {
         self.members[target].handle_disconnected(connection);
         self.give_turn(client);
         if let Some(&from) = self.homes.get(&client) {
-            self.members[from].handle_unreachable(now, client, target);
+            let wanted = self.named(target);
+            self.members[from].handle_unreachable(now, client, (wanted, target));
             self.collect(now, from);
         }
     }
@@ -243,7 +180,12 @@ impl Deployment {
             return;
         };
         if let Some(&from) = self.homes.get(&connection) {
-            self.members[from].handle_routed(now, connection, target, &bytes);
+            let member = (self.named(target), target);
+            // A router notices a cut at once, if it can choose another member.
+            match self.options.shard_members > 1 && self.network.is_cut(from, target) {
+                true => self.members[from].handle_unreachable(now, connection, member),
+                false => self.members[from].handle_routed(now, connection, member, &bytes),
+            }
             self.collect(now, from);
         }
     }

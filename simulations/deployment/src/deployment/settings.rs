@@ -58,8 +58,9 @@ impl Deployment {
         }
     }
 
-    /// Moves the wall clock of a member, router or service forward by a number of milliseconds, or
-    /// back if the number is negative. The clock is then at most ten years ahead or behind. Without
+    /// Moves the wall clock of a member, router or service, or of a member of a
+    /// [shard](Self::place_in_shard), forward by a number of milliseconds, or back if the number is
+    /// negative. The clock is then at most ten years ahead or behind. Without
     /// effect if there is no such member.
     ///
     /// The clock stays so, also if the process starts again, until the next call or until
@@ -77,7 +78,7 @@ impl Deployment {
     /// deployment.jump_clock(Instant::ZERO, 0, -3_600_000);
     /// ```
     pub fn jump_clock(&mut self, now: Instant, member: usize, millis: i64) {
-        if self.clients_member(member).is_some() {
+        if member < self.members.len() {
             self.members.iter_mut().for_each(Member::let_clocks_differ);
             self.members[member].jump_clock(now, millis);
         }

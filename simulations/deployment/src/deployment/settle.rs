@@ -27,6 +27,7 @@ impl Deployment {
                 let shard = self.members[from].shard();
                 match (content, shard) {
                     (Content::Replication(message), _) => {
+                        let from = self.index_in_set(from);
                         self.members[to].handle_message(now, from, message);
                     }
                     (Content::Commit(message), Some(shard)) => {
@@ -57,15 +58,17 @@ impl Deployment {
         while let Some(output) = self.members[index].poll_output(now) {
             match output {
                 Output::Send(to, message) => {
+                    let to = self.place_of_peer(index, to);
                     self.send(now, index, to, Content::Replication(message));
                 }
                 Output::SendToShard(shard, message) => {
-                    let to = self.options.addresses.len() + shard;
-                    self.send(now, index, to, Content::Commit(message));
+                    if let Some(to) = self.receiver_in_shard(shard) {
+                        self.send(now, index, to, Content::Commit(message));
+                    }
                 }
-                Output::Route(connection, to, bytes) => {
-                    self.traffic
-                        .push_back(Traffic::Request(connection, to, bytes));
+                Output::Route(connection, to, choice, bytes) => {
+                    let request = Traffic::Request(connection, to, choice, bytes);
+                    self.traffic.push_back(request);
                 }
                 Output::Transmit(connection) if routing::is_inner(connection) => {
                     self.traffic.push_back(Traffic::Answer(connection));

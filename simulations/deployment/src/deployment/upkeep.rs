@@ -60,12 +60,9 @@ impl Deployment {
     fn run_all(&mut self, now: Instant) {
         self.limit_connections(None);
         self.heal(now);
-        for member in 0..self.members() {
+        for member in 0..self.servers() {
             self.thaw(now, member);
             self.restart(now, member);
-        }
-        for shard in 0..self.options.shards {
-            self.restart_shard(now, shard);
         }
     }
 
@@ -164,10 +161,7 @@ impl Deployment {
     /// Returns the member that can write the data of a shard. A deployment without routers has one
     /// shard.
     fn writer(&mut self, shard: usize) -> Option<&mut Member> {
-        let place = match shard {
-            0 => self.primary()?,
-            _ => self.options.addresses.len() + shard,
-        };
+        let place = self.primary_of_shard(shard)?;
         let member = self.members.get_mut(place);
         member.filter(|member| member.may_write())
     }

@@ -168,6 +168,10 @@ impl Member {
             Err(fault) if awaits_concern(fault.error.code) && has_concern(&request) => {
                 self.confirm(now, conn, request, Err(fault));
             }
+            Err(fault) if self.must_be_certain(&request, &fault) => {
+                self.replica.append(now, Vec::new(), None);
+                self.confirm(now, conn, request, Err(fault));
+            }
             Err(fault) => {
                 // The next part of a statement can fail before it is executed.
                 self.abort_paused(conn, &request);

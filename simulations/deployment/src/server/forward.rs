@@ -12,6 +12,7 @@ use super::{
     fault::{Fault, fault, not_writable_primary},
     plan::{HOST_UNREACHABLE, Plan},
     read::{collation, pipeline_writes},
+    read_preference::Choice,
     router::gossiped,
     write::documents,
 };
@@ -42,6 +43,8 @@ pub(super) struct Forwarding {
     pub(super) plan: Box<Plan>,
     /// The members, each with its command, or `None` for that of the client.
     pub(super) commands: Vec<(usize, Option<Document>)>,
+    /// The member of each shard that executes the command.
+    pub(super) choice: Choice,
     /// The cluster time that the members learn.
     pub(super) time: Option<Timestamp>,
     /// The largest size of a message in bytes, if the command is not the client's.
@@ -54,6 +57,7 @@ pub(super) struct Forwarded {
     pub(super) request: Request,
     effect: Option<FailEffect>,
     plan: Box<Plan>,
+    choice: Choice,
     /// The members and their messages, or the reason why there are none.
     messages: Result<Vec<(usize, Vec<u8>)>, Fault>,
 }
@@ -70,6 +74,7 @@ impl Forwarding {
             request: self.request,
             effect: self.effect,
             plan: self.plan,
+            choice: self.choice,
         }
     }
 
@@ -168,6 +173,7 @@ impl Member {
             effect,
             plan: Box::default(),
             commands: vec![(primary, Some(command))],
+            choice: Choice::Primary,
             time: None,
             limit: Some(self.options.limits.max_message_bytes),
         };
@@ -190,6 +196,7 @@ impl Member {
             request,
             effect,
             mut plan,
+            choice,
             messages,
         } = forwarded;
         let messages = match messages {
@@ -199,8 +206,13 @@ impl Member {
                 return self.discard(request);
             }
         };
+        let can_repeat = self.is_router() && self.options.shard_members > 1;
         for (member, bytes) in messages {
-            self.outputs.push_back(Output::Route(conn, member, bytes));
+            if can_repeat {
+                plan.keep(member, choice, bytes.clone());
+            }
+            let output = Output::Route(conn, member, choice, bytes);
+            self.outputs.push_back(output);
             plan.await_reply(member);
         }
         match request.reply_wanted {
@@ -210,28 +222,42 @@ impl Member {
     }
 
     /// Handles the failure of the connection to another member. A request that awaits its reply
-    /// fails.
-    pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId, member: usize) {
+    /// fails, or is sent to another member of the shard. For a router, `member` is the number of
+    /// the shard after the routers, and `host` the index of its member.
+    pub(crate) fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        (member, host): (usize, usize),
+    ) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let awaits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Routed { plan, .. } => plan.awaits(member),
+            Waiting::Routed { plan, .. } => plan.is_at(member, host),
             _ => false,
         });
-        if awaits && let Some(pending) = self.unpark(conn) {
+        if awaits && !self.repeat(conn, member) {
             let text = match self.is_router() {
                 true => "the shard cannot be reached",
                 false => "the primary cannot be reached",
             };
-            // The outcome of a commit is unknown, unless its last stage was not sent.
-            let is_before = match &pending.waiting {
-                Waiting::Routed { plan, .. } => plan.has_stages(),
-                _ => false,
-            };
-            self.abort_failed(conn, &pending.request, is_before);
-            let fault = self.labelled(&pending.request, fault(HOST_UNREACHABLE, text));
-            self.respond(conn, &pending.request, Err(fault));
-            self.advance(now, conn);
+            self.fail_routed(now, conn, fault(HOST_UNREACHABLE, text));
         }
+    }
+
+    /// Answers a request that awaits the reply of another member with an error.
+    pub(super) fn fail_routed(&mut self, now: Instant, conn: ConnId, fault: Fault) {
+        let Some(pending) = self.unpark(conn) else {
+            return;
+        };
+        // The outcome of a commit is unknown, unless its last stage was not sent.
+        let is_before = match &pending.waiting {
+            Waiting::Routed { plan, .. } => plan.has_stages(),
+            _ => false,
+        };
+        self.abort_failed(conn, &pending.request, is_before);
+        let fault = self.labelled(&pending.request, fault);
+        self.respond(conn, &pending.request, Err(fault));
+        self.advance(now, conn);
     }
 
     /// True for the connection of a router or of another member.

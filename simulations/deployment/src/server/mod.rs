@@ -43,6 +43,7 @@ mod reconfigure;
 mod reply;
 mod retry;
 mod router;
+mod shard_host;
 mod shutdown;
 mod stream;
 mod tail;
@@ -62,6 +63,7 @@ pub(crate) use compression::unpack;
 pub(crate) use connection::Arrival;
 pub use job::{Job, JobDone, JobKey};
 pub use overload::Shedding;
+pub(crate) use read_preference::Choice;
 pub(crate) use reply::Times;
 pub(crate) use transaction::CommitMessage;
 
@@ -107,8 +109,9 @@ pub(crate) enum Output {
     Transmit(ConnId),
     /// This connection has bytes of a further request and waits for its turn.
     Turn(ConnId),
-    /// This message must be forwarded to the member with this index, for the request of a client.
-    Route(ConnId, usize, Vec<u8>),
+    /// This message must be forwarded to the member with this index, for the request of a client. A
+    /// router gives the number of a shard after the routers, and the choice of its member.
+    Route(ConnId, usize, Choice, Vec<u8>),
     Close(ConnId),
     Report(MemberEvent),
     /// The request of this connection waits for its long query.
@@ -119,11 +122,14 @@ pub(crate) enum Output {
     Task(ConnId),
 }
 
-/// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
+/// One server: a standalone, a member of a replica set or of a shard, or a router.
 #[derive(Debug)]
 pub(crate) struct Member {
+    /// The index in the set, or that of a router.
     index: usize,
-    /// The number of the shard, if this is one.
+    /// The index in the deployment, for reports.
+    place: usize,
+    /// The number of the shard, if this is one of its members.
     shard: Option<usize>,
     options: Arc<DeploymentOptions>,
     program: Program,
@@ -216,6 +222,7 @@ impl Member {
         let max_connections = options.limits.max_connections;
         let mut member = Self {
             index,
+            place: index,
             shard: None,
             options,
             program,
@@ -376,7 +383,7 @@ impl Member {
         (!connection.out.is_empty()).then(|| std::mem::take(&mut connection.out))
     }
 
-    /// Returns the number of the shard, if this is one.
+    /// Returns the number of the shard, if this is one of its members.
     pub(crate) const fn shard(&self) -> Option<usize> {
         self.shard
     }
@@ -428,7 +435,7 @@ impl Member {
     }
 
     fn on_replica_event(&mut self, now: Instant, event: ReplicaEvent) {
-        let member = self.index;
+        let member = self.place;
         let event = match event {
             ReplicaEvent::Progress => return self.check_waiting(now),
             ReplicaEvent::Changed => {
@@ -453,6 +460,10 @@ impl Member {
                 self.abort_all();
                 self.transactions.forget_prepared();
                 self.commits.clear();
+                if self.shard.is_some() && self.options.shard_members > 1 {
+                    // The event lets requests that wait for a decision be executed again.
+                    self.replica.events.push_back(ReplicaEvent::Progress);
+                }
                 MemberEvent::SteppedDown {
                     member,
                     term,
@@ -477,7 +488,7 @@ impl Member {
                 MemberEvent::Resynced { member }
             }
         };
-        if self.is_set() && self.shard.is_none() {
+        if self.is_set() && (self.shard.is_none() || self.options.shard_members > 1) {
             self.outputs.push_back(Output::Report(event));
         }
     }

@@ -10,7 +10,7 @@ use super::{
     reply::Reply,
 };
 use crate::{
-    deployment::{ConnId, shard_address, shard_name},
+    deployment::{ConnId, shard_addresses, shard_name},
     store::{Find, Namespace, Query, matching},
 };
 use bson::{Bson, Document, Timestamp, doc};
@@ -236,22 +236,23 @@ impl Member {
     }
 
     fn shard_document(&self, shard: usize) -> Document {
-        let (name, address) = (shard_name(shard), shard_address(shard));
+        let (name, addresses) = (shard_name(shard), shard_addresses(&self.options, shard));
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let started = self.options.started_at.as_unix_millis() / 1000;
         let time = Timestamp {
             time: u32::try_from(started).unwrap_or(u32::MAX),
             increment: 1,
         };
         doc! {
-            "_id": &name, "host": format!("{name}/{address}"), "state": 1,
+            "_id": &name, "host": format!("{name}/{}", addresses.join(",")), "state": 1,
             "topologyTime": time,
         }
     }
 
-    /// Makes this member the shard with this number. Shard 0 has `config.shards` from its start,
-    /// and not in its oplog.
-    pub(crate) fn become_shard(&mut self, number: usize) {
-        self.shard = Some(number);
+    /// Makes this member one of the shard with this number, with this index in the deployment.
+    /// Shard 0 has `config.shards` from its start, and not in its oplog.
+    pub(crate) fn become_shard(&mut self, number: usize, place: usize) {
+        (self.shard, self.place) = (Some(number), place);
         if number > 0 {
             return;
         }

@@ -5,8 +5,10 @@ use super::{
     connection::Request,
     document::owned,
     fault::{Fault, fault},
+    read_preference::Choice,
 };
-use bson::{Bson, Document, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use onionskin_core::time::Instant;
 use std::collections::VecDeque;
 
 /// The codes by which a member says that its role has changed. A router's clients must not take
@@ -29,7 +31,27 @@ pub(super) struct Plan {
     awaited: Vec<usize>,
     /// The replies, with the indexes of the members.
     replies: Vec<(usize, RawDocumentBuf)>,
+    /// The requests of the present stage, if shards have several members.
+    attempts: Vec<Attempt>,
+    /// The time since which a shard has had no member for a request.
+    without_host_since: Option<Instant>,
 }
+
+/// A request to a shard of several members, which can be sent again.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    /// The number of the shard after the routers.
+    member: usize,
+    pub(super) choice: Choice,
+    pub(super) bytes: Vec<u8>,
+    /// The index of the member that has got the request; `None` if no member suits.
+    host: Option<usize>,
+    /// The number of members that have not executed the request.
+    failures: usize,
+}
+
+/// The number of times that a router repeats a request, as in the server.
+const MAX_REPETITIONS: usize = 3;
 
 impl Plan {
     /// One shard executes the client's command.
@@ -64,7 +86,73 @@ impl Plan {
     }
 
     pub(super) fn next_stage(&mut self) -> Option<Vec<Order>> {
+        self.attempts.clear();
         self.stages.pop_front()
+    }
+
+    /// Keeps a request to a shard of several members.
+    pub(super) fn keep(&mut self, member: usize, choice: Choice, bytes: Vec<u8>) {
+        self.attempts.push(Attempt {
+            member,
+            choice,
+            bytes,
+            host: None,
+            failures: 0,
+        });
+    }
+
+    fn attempt(&mut self, member: usize) -> Option<&mut Attempt> {
+        let mut attempts = self.attempts.iter_mut();
+        attempts.find(|attempt| attempt.member == member)
+    }
+
+    /// Notes the member that gets the request to a shard.
+    pub(super) fn note_host(&mut self, member: usize, host: usize) {
+        self.without_host_since = None;
+        if let Some(attempt) = self.attempt(member) {
+            attempt.host = Some(host);
+        }
+    }
+
+    /// True if the request to a member is there, and not at another one of its shard.
+    pub(super) fn is_at(&self, member: usize, host: usize) -> bool {
+        let mut attempts = self.attempts.iter();
+        let attempt = attempts.find(|attempt| attempt.member == member);
+        self.awaits(member) && attempt.is_none_or(|attempt| attempt.host == Some(host))
+    }
+
+    /// Notes that a member has not executed its request. Returns the request if it can be sent
+    /// again, possibly to another member of the shard.
+    pub(super) fn next_attempt(&mut self, member: usize) -> Option<&Attempt> {
+        let attempt = self.attempt(member)?;
+        if attempt.failures >= MAX_REPETITIONS || matches!(attempt.choice, Choice::Member(_)) {
+            return None;
+        }
+        attempt.failures += 1;
+        attempt.host = None;
+        Some(&*attempt)
+    }
+
+    /// Notes that no member of a shard suits its request. Returns the time since which that is so,
+    /// the choice, and whether a member has had the request before.
+    pub(super) fn note_no_host(
+        &mut self,
+        now: Instant,
+        member: usize,
+    ) -> Option<(Instant, Choice, bool)> {
+        let since = *self.without_host_since.get_or_insert(now);
+        let attempt = self.attempt(member)?;
+        attempt.host = None;
+        Some((since, attempt.choice, attempt.failures > 0))
+    }
+
+    /// Returns the awaited requests that no member has.
+    pub(super) fn without_host(&self) -> impl Iterator<Item = (usize, &Attempt)> {
+        let attempts = self.attempts.iter().filter(|attempt| {
+            let is_awaited = self.awaits(attempt.member);
+            is_awaited && attempt.host.is_none()
+        });
+        attempts.map(|attempt| (attempt.member, attempt))
     }
 
     pub(super) fn await_reply(&mut self, member: usize) {
@@ -252,15 +340,17 @@ fn output_database(stage: &Bson) -> Option<&str> {
     target.as_document()?.get_str("db").ok()
 }
 
+/// True for the error of a member whose role has changed.
+pub(super) fn has_changed_state(reply: &RawDocument) -> bool {
+    let code = reply.get_i32("code").ok();
+    code.is_some_and(|code| STATE_CHANGES.contains(&code))
+}
+
 /// Returns a shard's reply with the error that a router's client gets: one of a shard whose role
 /// has changed becomes `HostUnreachable`.
 pub(super) fn without_state_change(reply: RawDocumentBuf) -> RawDocumentBuf {
-    let code = |document: &bson::RawDocument| {
-        let code = document.get_i32("code").ok();
-        code.is_some_and(|code| STATE_CHANGES.contains(&code))
-    };
     let concern = reply.get_document("writeConcernError");
-    if !code(&reply) && !concern.is_ok_and(code) {
+    if !has_changed_state(&reply) && !concern.is_ok_and(has_changed_state) {
         return reply;
     }
     let Some(mut changed) = owned(&reply) else {

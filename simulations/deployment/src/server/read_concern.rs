@@ -317,7 +317,7 @@ impl Member {
         time: Timestamp,
         is_committed: bool,
     ) -> bool {
-        self.has_reached(time, is_committed) && !self.is_unsettled(request, time)
+        self.has_reached(time, is_committed) && !self.awaits_decision(request, time)
     }
 
     /// True if this member has reached a time, or a majority has.

@@ -11,7 +11,8 @@ use super::{
     fault::{Fault, fault},
     forward::{Forwarding, forwarded_reply},
     operations::sharded_reply,
-    plan::{Plan, without_state_change},
+    plan::{Plan, has_changed_state, without_state_change},
+    read_preference::Choice,
     reply::Times,
     transaction::RoutedTransactions,
     watch::opens_stream,
@@ -38,6 +39,8 @@ pub(super) struct Routing {
     pub(super) times: Option<Times>,
     /// The transactions that this router has started.
     pub(super) transactions: RoutedTransactions,
+    /// The latest term of each shard in which this router has known a primary.
+    pub(super) terms: BTreeMap<usize, u64>,
 }
 
 /// A cursor of the shard that a router has returned to its client.
@@ -50,6 +53,8 @@ struct RoutedCursor {
     is_stream: bool,
     /// The number of the shard that has the cursor.
     shard: usize,
+    /// The index in the deployment of the member that has the cursor.
+    host: usize,
 }
 
 impl Routing {
@@ -149,23 +154,38 @@ impl Member {
         }
         // If there are several shards, they learn the cluster time from the command.
         let known = self.routing.times.map(|times| times.cluster);
+        let choice = self.choice(&request);
         let forwarding = Forwarding {
             request,
             effect,
             plan,
             commands,
+            choice,
             time: known.filter(|_| self.options.shards > 1),
             limit: None,
         };
         self.send_on(conn, forwarding);
     }
 
-    /// Handles the replies of another member to forwarded requests.
+    /// Returns the member of a shard that executes a request: the one that has its cursor, or one
+    /// by the read preference.
+    fn choice(&self, request: &Request) -> Choice {
+        let named = match request.name.as_str() {
+            "getMore" => integer_field(&request.command, "getMore"),
+            "killCursors" => self.cursors_to_kill(request).0.first().copied(),
+            _ => None,
+        };
+        let cursor = named.and_then(|id| self.routing.cursors.get(&id));
+        cursor.map_or_else(|| Choice::of(request), |cursor| Choice::Member(cursor.host))
+    }
+
+    /// Handles the replies of another member to forwarded requests. For a router, `member` is the
+    /// number of the shard after the routers, and `host` the index of its member.
     pub(crate) fn handle_routed(
         &mut self,
         now: Instant,
         conn: ConnId,
-        member: usize,
+        (member, host): (usize, usize),
         mut bytes: &[u8],
     ) {
         let limit = self.options.limits.max_message_bytes;
@@ -176,7 +196,7 @@ impl Member {
             }) else {
                 return self.close(conn);
             };
-            self.handle_reply(now, conn, member, (header.response_to, &reply));
+            self.handle_reply(now, conn, (member, host), (header.response_to, &reply));
             bytes = &bytes[header.length..];
         }
     }
@@ -185,16 +205,16 @@ impl Member {
         &mut self,
         now: Instant,
         conn: ConnId,
-        member: usize,
+        (member, host): (usize, usize),
         (id, reply): (i32, &Message<'_>),
     ) {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let is_awaited = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Routed { plan, .. } => pending.request.id == id && plan.awaits(member),
+            Waiting::Routed { plan, .. } => pending.request.id == id && plan.is_at(member, host),
             _ => false,
         });
         // The reply to a request that has failed meanwhile is late.
-        if !is_awaited {
+        if !is_awaited || (has_changed_state(reply.body) && self.repeat(conn, member)) {
             return;
         }
         let Some(Pending {
@@ -224,7 +244,7 @@ impl Member {
             self.abort_failed(conn, &request, plan.has_stages() || is_aborted);
         }
         match plan.reply(&request) {
-            Some(body) => self.answer_routed(now, conn, request, effect, (member, body)),
+            Some(body) => self.answer_routed(now, conn, request, effect, (member, host, body)),
             None => self.close(conn),
         }
     }
@@ -236,10 +256,10 @@ impl Member {
         conn: ConnId,
         request: Request,
         effect: Option<FailEffect>,
-        (member, reply): (usize, RawDocumentBuf),
+        (member, host, reply): (usize, usize, RawDocumentBuf),
     ) {
         let (killed, unknown) = self.cursors_to_kill(&request);
-        self.note_cursors(conn, &request, member, &reply);
+        self.note_cursors(conn, &request, (member, host), &reply);
         for id in &killed {
             self.routing.cursors.remove(id);
         }
@@ -335,7 +355,7 @@ impl Member {
         &mut self,
         conn: ConnId,
         request: &Request,
-        member: usize,
+        (member, host): (usize, usize),
         reply: &RawDocument,
     ) {
         let shard = member.saturating_sub(self.options.addresses.len());
@@ -352,6 +372,7 @@ impl Member {
                 owner,
                 is_stream,
                 shard,
+                host,
             };
             cursors.entry(id).or_insert(cursor);
         } else if let Some(ended) = integer_field(&request.command, "getMore") {

@@ -20,9 +20,11 @@ impl Member {
         }
     }
 
-    /// Resumes the requests whose condition is now true: those that wait for replication, for a
-    /// cluster time, for a transaction or its statement, or for more documents.
+    /// Sends the messages to other shards that a majority permits now. Resumes the requests whose
+    /// condition is now true: those that wait for replication, for a cluster time, for a
+    /// transaction or its statement, or for more documents.
     pub(super) fn check_waiting(&mut self, now: Instant) {
+        self.send_held(now);
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
@@ -85,7 +87,8 @@ impl Member {
             Waiting::Lock(lock) => self.fail_locked(now, conn, &request, &lock),
             Waiting::Tail => self.answer_tail(now, conn, request),
             Waiting::Stream => self.start(now, conn, request),
-            Waiting::StepDown | Waiting::Routed { .. } | Waiting::Part { .. } => {}
+            Waiting::Routed { plan, effect } => self.select_again(conn, request, plan, effect),
+            Waiting::StepDown | Waiting::Part { .. } => {}
         }
         self.advance(now, conn);
     }

@@ -127,8 +127,8 @@ impl Collection {
     }
 
     /// Returns an error if another record than `own` has the document's `_id`, if an index refuses
-    /// the document, or if the document and its keys do not fit into `room` bytes. The keys that the
-    /// document of `own` has already need no room.
+    /// the document, or if the document and its keys do not fit into `room` bytes. The keys that
+    /// the document of `own` has already need no room.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,

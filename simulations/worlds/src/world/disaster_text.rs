@@ -40,6 +40,7 @@ impl fmt::Display for Disaster {
             Self::KillShard(shard) => write!(f, "shard {shard} is killed"),
             Self::RestartShard(shard) => write!(f, "shard {shard} starts again"),
             Self::StepDownShard(shard) => write!(f, "shard {shard} steps down"),
+            Self::InShard(event) => write!(f, "{event}"),
             Self::CutShards { from, to } => {
                 write!(f, "messages from shard {from} to shard {to} are lost")
             }

@@ -31,6 +31,7 @@ impl Disaster {
             Self::SlowMember(ref slow) => slow.idle(),
             Self::FailNames(ref failures) => failures.idle(),
             Self::JumpClock(ref jump) => jump.idle(),
+            Self::InShard(ref event) => event.idle(),
             _ => None,
         }
     }

@@ -167,6 +167,9 @@ pub struct WorldOptions {
     /// The number of shards behind routers and services. Default: 1 or 2. Some transactions of
     /// [`Workload::Applications`] concern both.
     pub shards: usize,
+    /// The number of members of each shard, from 1 to 7. The members of several elect their
+    /// primary, after [`election_timeout`](Self::election_timeout). Default: 1.
+    pub shard_members: usize,
     /// True if the members are services behind a load balancer, even if `sharded` is set. Default:
     /// true for one seed in 6.
     pub load_balanced: bool,
@@ -215,8 +218,8 @@ pub struct WorldOptions {
     pub proxy: WorldProxy,
     /// True if the servers require authentication.
     pub authentication: bool,
-    /// The shortest time for which a member of a replica set waits for a primary before it starts
-    /// an election.
+    /// The shortest time for which a member of a replica set, or of a shard of several, waits for a
+    /// primary before it starts an election.
     pub election_timeout: Duration,
     /// The largest number of steps of a run. A run with more steps fails.
     pub max_steps: u64,
@@ -244,6 +247,7 @@ impl WorldOptions {
             version: None,
             sharded: shape.chance(1, 6),
             shards: 1 + index(&mut world_seed(seed).split("shards").random(), 2),
+            shard_members: 1,
             load_balanced: balancer.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),

@@ -11,8 +11,9 @@ use super::{
     overload::ServerOverload,
     releases,
     scenario::{Scheduled, Span},
+    shard_event::ShardEvent,
     slow_member::SlowMember,
-    void::no_step_down,
+    void::{no_shard_step_down, no_step_down},
 };
 use onionskin_core::{random::Random, time::Instant};
 use onionskin_deployment::deployment::{Deployment, DeploymentOptions, ServerVersion, Shape};
@@ -85,12 +86,14 @@ pub enum Disaster {
     Isolate(usize),
     /// All cuts between members, and those between shards, are removed.
     JoinMembers,
-    /// The process of a shard ends.
+    /// The processes of all members of a shard end.
     KillShard(usize),
-    /// A shard that was killed starts again.
+    /// The killed members of a shard start again.
     RestartShard(usize),
-    /// A shard steps down, and is elected again at once.
+    /// The primary of a shard steps down. The only member of a shard is elected again at once.
     StepDownShard(usize),
+    /// An event of the members of one shard.
+    InShard(ShardEvent),
     /// Messages from one shard to another are lost.
     CutShards {
         /// The number of the sending shard, from 0.
@@ -188,7 +191,11 @@ impl Disaster {
         if let Some(reason) = void {
             return Err(reason);
         }
-        match self {
+        let event = match self {
+            Self::InShard(of_shard) => &*of_shard.event,
+            event => event,
+        };
+        match event {
             Self::CutMembers { .. } | Self::CutShards { .. } | Self::Isolate(_)
                 if deployment.cuts() == cuts =>
             {
@@ -198,7 +205,7 @@ impl Disaster {
         }
     }
 
-    fn act(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
+    pub(super) fn act(&self, now: Instant, deployment: &mut Deployment) -> Result<(), String> {
         match *self {
             Self::FailCommands(ref fault) => fault.begin(deployment),
             Self::EndFailures => CommandFault::end_all(deployment),
@@ -222,13 +229,11 @@ impl Disaster {
             Self::RestartShard(shard) => deployment.restart_shard(now, shard),
             Self::StepDownShard(shard) => {
                 if !deployment.step_down_shard(now, shard) {
-                    return Err(format!("shard {shard} does not run"));
+                    return Err(no_shard_step_down(deployment, shard));
                 }
             }
-            Self::CutShards { from, to } => {
-                let first = deployment.members();
-                deployment.cut(now, first + from, first + to);
-            }
+            Self::InShard(ref event) => return event.act(now, deployment),
+            Self::CutShards { from, to } => deployment.cut_shards(now, from, to),
             Self::FreezeMember { member, pause } => deployment.freeze(now, member, pause.0),
             Self::LimitConnections(most) => deployment.limit_connections(Some(most)),
             Self::Reconfigure { .. }
@@ -306,6 +311,7 @@ impl Disaster {
             | Self::KillShard(_)
             | Self::RestartShard(_)
             | Self::StepDownShard(_)
+            | Self::InShard(_)
             | Self::CutShards { .. }
             | Self::FreezeMember { .. }
             | Self::Reconfigure { .. }
@@ -359,6 +365,12 @@ impl Disaster {
                 members: needed, ..
             } if needed > members => lacks("member", members, needed),
             Needs { shards: needed, .. } if needed > shards => lacks("shard", shards, needed),
+            Needs {
+                shard_members: needed,
+                ..
+            } if needed > options.shard_members => {
+                lacks("shard member", options.shard_members, needed)
+            }
             _ => Ok(()),
         }
     }
@@ -401,6 +413,10 @@ impl Disaster {
                 needs.shards = up_to(shard);
             }
             Self::CutShards { from, to } => needs.shards = up_to(from.max(to)),
+            Self::InShard(ref event) => {
+                needs.shards = up_to(event.shard);
+                needs.shard_members = event.event.needs().members;
+            }
             Self::ListMembers(ref members) => {
                 needs.members = members.iter().copied().max().map_or(0, up_to);
             }
@@ -428,6 +444,8 @@ pub(crate) struct Needs {
     pub(crate) members: usize,
     pub(crate) clients: usize,
     pub(crate) shards: usize,
+    /// The number of members of each shard.
+    pub(crate) shard_members: usize,
 }
 
 const fn up_to(place: usize) -> usize {

@@ -35,6 +35,7 @@ use std::time::Duration;
 /// The highest numbers in a scenario. A run with more would take hours and gigabytes.
 const MAX_MEMBERS: usize = 50;
 const MAX_SHARDS: usize = 20;
+const MAX_SHARD_MEMBERS: usize = 7;
 const MAX_CLIENTS: usize = 100;
 pub(super) const MAX_TASKS: usize = 1000;
 const MAX_EVENTS: usize = 10_000;
@@ -91,8 +92,7 @@ pub struct Scenario {
     /// The number of shards behind routers or services, at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<usize>,
-    /// The number of servers of each shard. Only 1 is possible: a simulated shard is a replica set
-    /// of one server. Default: 1.
+    /// The number of servers of each shard, from 1 to 7. Each shard is a replica set. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_members: Option<usize>,
     /// The number of members, at least one.
@@ -177,6 +177,7 @@ impl Scenario {
             options.version = self.named_version();
         }
         set(&mut options.shards, self.shards.as_ref());
+        set(&mut options.shard_members, self.shard_members.as_ref());
         set(&mut options.clients, self.clients.as_ref());
         set(&mut options.tasks, self.tasks.as_ref());
         options.each_client.clone_from(&self.each_client);
@@ -201,7 +202,9 @@ impl Scenario {
         set(&mut options.expect, self.expect.as_ref());
         // About ten times what a run takes.
         let seconds = (options.safety + options.grace).as_secs() + 1;
-        let actors = options.members + options.clients * (options.members + options.most_tasks());
+        let of_shards = options.shards * options.shard_members.saturating_sub(1);
+        let of_clients = options.clients * (options.members + options.most_tasks());
+        let actors = options.members + of_shards + of_clients;
         let steps = seconds.saturating_mul(actors as u64).saturating_mul(STEPS);
         let mut events = self.schedule.iter().flatten();
         // Those that `swarm` draws have longer pauses.
@@ -251,16 +254,14 @@ impl Scenario {
         if self.shards.is_some_and(|shards| shards > 1) && !has_routers {
             return Some("several `shards` need `shape` to be sharded or load-balanced".to_owned());
         }
-        if self.shard_members.is_some_and(|servers| servers != 1) {
-            return Some(
-                "`shard-members` must be 1, because a simulated shard has one server; its failover \
-                 is the event `step-down-shard`"
-                    .to_owned(),
-            );
+        if self.shard_members.is_some_and(|members| members > 1) && !has_routers {
+            let text = "several `shard-members` need `shape` to be sharded or load-balanced";
+            return Some(text.to_owned());
         }
         let numbers = [
             ("members", self.members, 1, MAX_MEMBERS),
             ("shards", self.shards, 1, MAX_SHARDS),
+            ("shard-members", self.shard_members, 1, MAX_SHARD_MEMBERS),
             ("clients", self.clients, 1, MAX_CLIENTS),
             ("tasks", self.tasks, 1, MAX_TASKS),
             ("disasters", self.disasters, 0, MAX_EVENTS),
@@ -373,17 +374,21 @@ mod tests {
     }
 
     #[test]
-    fn shards_of_several_servers_are_refused_by_name() {
+    fn only_shards_behind_routers_have_up_to_seven_members() {
         let mut scenario = Scenario {
             shape: Some(WorldShape::Sharded),
-            shard_members: Some(1),
+            shard_members: Some(7),
             ..Scenario::default()
         };
         assert_eq!(scenario.fault(), None);
-        scenario.shard_members = Some(3);
-        let fault = scenario.fault().expect("there is one server");
-        assert!(fault.contains("`shard-members` must be 1"), "{fault}");
-        assert!(fault.contains("`step-down-shard`"), "{fault}");
+        for members in [0, 8] {
+            scenario.shard_members = Some(members);
+            let fault = scenario.fault().expect("too few or too many");
+            assert!(fault.contains("must be from 1 to 7"), "{fault}");
+        }
+        (scenario.shape, scenario.shard_members) = (Some(WorldShape::ReplicaSet), Some(3));
+        let fault = scenario.fault().expect("a replica set has no shards");
+        assert!(fault.contains("several `shard-members`"), "{fault}");
     }
 
     #[test]

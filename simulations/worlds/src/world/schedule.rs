@@ -21,12 +21,17 @@ impl Scenario {
                 members,
                 clients,
                 shards,
+                shard_members,
             } = event.needs();
             if *at >= safety {
                 let at = String::from(*at);
                 return Some(format!("the event at {at} comes after the safety phase"));
             }
-            if let Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } = event
+            let inner = match event {
+                Disaster::InShard(of_shard) => &*of_shard.event,
+                event => event,
+            };
+            if let Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } = inner
                 && at.0.saturating_add(pause.0)
                     > safety.0 + self.grace.map_or(GRACE, |grace| grace.0)
             {
@@ -42,6 +47,7 @@ impl Scenario {
             lacks("members", members, self.members)
                 .or_else(|| lacks("clients", clients, self.clients))
                 .or_else(|| lacks("shards", shards, self.shards))
+                .or_else(|| lacks("shard-members", shard_members, self.shard_members))
         })
     }
 

@@ -64,7 +64,10 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         _ => DeploymentOptions::replica_set(SET_NAME, addresses),
     };
     if options.has_routers() {
-        wanted.shards = options.shards;
+        (wanted.shards, wanted.shard_members) = (options.shards, options.shard_members);
+        if options.shard_members > 1 {
+            wanted.shard_election_timeout = options.election_timeout;
+        }
     }
     wanted.network = NetworkOptions {
         min_latency: options.min_latency,

@@ -51,7 +51,7 @@ impl Disaster {
             state.is_some_and(|state| state != MemberState::Down)
         };
         let is_down = |member: usize| (!runs(member)).then(|| not_running(member));
-        let place_of = |shard: usize| deployment.members().saturating_add(shard);
+        let places = |shard: usize| (0..).map_while(move |m| deployment.place_in_shard(shard, m));
         match *self {
             Self::Kill(member) => is_down(member),
             Self::FreezeMember { member, .. } => {
@@ -76,12 +76,14 @@ impl Disaster {
                 is_alone.then(|| format!("member {member} has no connections"))
             }
             Self::KillShard(shard) => {
-                let is_down = !runs(place_of(shard));
+                let is_down = !places(shard).any(runs);
                 is_down.then(|| format!("shard {shard} does not run"))
             }
             Self::RestartShard(shard) => {
-                runs(place_of(shard)).then(|| format!("shard {shard} runs"))
+                let is_up = places(shard).all(runs);
+                is_up.then(|| format!("shard {shard} runs"))
             }
+            Self::InShard(ref event) => event.void_in(deployment),
             Self::Resync(member) => {
                 let is_primary = deployment.primary() == Some(member);
                 is_primary.then(|| format!("member {member} is primary"))
@@ -109,6 +111,16 @@ pub(super) const NO_MEMBER_RUNS: &str = "no member runs";
 /// Returns the reason if an event needs a member that runs.
 pub(super) fn not_running(member: usize) -> String {
     format!("member {member} does not run")
+}
+
+/// Returns the reason why the primary of a shard has not begun to step down.
+pub(super) fn no_shard_step_down(deployment: &Deployment, shard: usize) -> String {
+    match deployment.primary_of_shard(shard) {
+        _ if deployment.options().shard_members == 1 => format!("shard {shard} does not run"),
+        None => format!("shard {shard} has no primary"),
+        Some(primary) if deployment.is_frozen(primary) => format!("member {primary} is frozen"),
+        Some(primary) => format!("member {primary} is stepping down already"),
+    }
 }
 
 /// Returns the reason why the primary of a deployment has not begun to step down.

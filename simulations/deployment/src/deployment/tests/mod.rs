@@ -54,6 +54,7 @@ mod refused_writes;
 mod repeated_statements;
 mod schema;
 mod several_shards;
+mod shard_sets;
 mod sharded;
 mod short_statements;
 mod streams;

@@ -82,6 +82,19 @@ impl Member {
         Ok(Outcome::Written(Reply::default()))
     }
 
+    /// True if a commit fails because its transaction is unknown or aborted, and another member of
+    /// the shard can know better. The error then waits for a majority, which a member does not get
+    /// that is no longer the primary.
+    pub(in crate::server) fn must_be_certain(&self, request: &Request, fault: &Fault) -> bool {
+        let commits = matches!(
+            request.name.as_str(),
+            "commitTransaction" | "coordinateCommitTransaction"
+        );
+        let has_others = self.shard.is_some() && self.options.shard_members > 1;
+        let is_unknown = fault.error.code == 251;
+        commits && is_unknown && has_others && self.replica.is_writable()
+    }
+
     /// Aborts the transaction of a command, if it is open.
     pub(super) fn abort_part(&mut self, part: Part) {
         if self.newest_number(&part.session) == (part.number, Phase::Open) {

@@ -4,7 +4,8 @@
 //! all have, the transaction commits, at the latest of their times; if one cannot, it aborts. The
 //! coordinator keeps the participants, and later its decision, in `config.transaction_coordinators`
 //! until all participants have carried the decision out. Therefore it goes on after a crash or an
-//! election, and asks again for what was lost.
+//! election, and asks again for what was lost. Each message waits until a majority of the sending
+//! shard has the entries that it tells of.
 
 use super::{Part, Phase, TransactionId, prepare::is_prepared};
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 use bson::{Binary, Bson, Document, Timestamp, doc, spec::BinarySubtype};
 use onionskin_core::time::Instant;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -54,7 +55,11 @@ pub(super) enum Decision {
 
 /// The commits that a shard coordinates.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Commits(BTreeMap<TransactionId, Commit>);
+pub(in crate::server) struct Commits {
+    by_id: BTreeMap<TransactionId, Commit>,
+    /// The messages to shards that wait until a majority of this shard has the entry with an index.
+    held: VecDeque<(u64, usize, CommitMessage)>,
+}
 
 #[derive(Debug)]
 struct Commit {
@@ -70,20 +75,21 @@ struct Commit {
 impl Commits {
     /// True while participants may not have carried out the decision on a transaction.
     pub(in crate::server) fn is_under_way(&self, id: TransactionId) -> bool {
-        self.0.contains_key(&id)
+        self.by_id.contains_key(&id)
     }
 
     pub(in crate::server) fn deadline(&self) -> Option<Instant> {
-        self.0.values().map(|commit| commit.ask_again_at).min()
+        self.by_id.values().map(|commit| commit.ask_again_at).min()
     }
 
     pub(in crate::server) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_id.is_empty()
     }
 
     /// Forgets all commits, when the shard is no longer the primary.
     pub(in crate::server) fn clear(&mut self) {
-        self.0.clear();
+        self.by_id.clear();
+        self.held.clear();
     }
 }
 
@@ -153,13 +159,13 @@ impl Member {
             decision,
             ask_again_at: now + PATIENCE,
         };
-        self.commits.0.insert(id, commit);
+        self.commits.by_id.insert(id, commit);
         self.ask_participants(now, id);
     }
 
     /// Sends the request of the current phase to all participants that have not answered.
     fn ask_participants(&mut self, now: Instant, id: TransactionId) {
-        let Some(commit) = self.commits.0.get_mut(&id) else {
+        let Some(commit) = self.commits.by_id.get_mut(&id) else {
             return;
         };
         commit.ask_again_at = now + PATIENCE;
@@ -172,14 +178,35 @@ impl Member {
         }
     }
 
+    /// Sends a message to a shard when a majority of this one has all entries. What the message
+    /// says then outlives this primary.
     pub(super) fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
+        let last = self.replica.last().index;
+        match self.replica.commit() < last {
+            true => self.commits.held.push_back((last, to, message)),
+            false => self.send_durable(now, to, message),
+        }
+    }
+
+    /// Sends the messages whose entries a majority has.
+    pub(in crate::server) fn send_held(&mut self, now: Instant) {
+        let commit = self.replica.commit();
+        while let Some(&(index, to, message)) = self.commits.held.front()
+            && index <= commit
+        {
+            self.commits.held.pop_front();
+            self.send_durable(now, to, message);
+        }
+    }
+
+    fn send_durable(&mut self, now: Instant, to: usize, message: CommitMessage) {
         match self.shard == Some(to) {
             true => self.handle_commit_message(now, to, message),
             false => self.outputs.push_back(Output::SendToShard(to, message)),
         }
     }
 
-    /// Handles a message of a shard. A shard that is not the primary does not answer.
+    /// Handles a message of a shard. A member that is not the primary does not answer.
     pub(crate) fn handle_commit_message(
         &mut self,
         now: Instant,
@@ -212,7 +239,7 @@ impl Member {
         from: usize,
         vote: Option<Timestamp>,
     ) {
-        let Some(commit) = self.commits.0.get_mut(&id) else {
+        let Some(commit) = self.commits.by_id.get_mut(&id) else {
             return;
         };
         if commit.decision.is_some() || !commit.awaited.remove(&from) {
@@ -234,12 +261,12 @@ impl Member {
     }
 
     fn note_done(&mut self, now: Instant, id: TransactionId, from: usize) {
-        let Some(commit) = self.commits.0.get_mut(&id) else {
+        let Some(commit) = self.commits.by_id.get_mut(&id) else {
             return;
         };
         let is_decided = commit.decision.is_some();
         if is_decided && commit.awaited.remove(&from) && commit.awaited.is_empty() {
-            self.commits.0.remove(&id);
+            self.commits.by_id.remove(&id);
             self.write_commit(now, id, None);
             // The event lets the waiting request of the router be executed again.
             self.replica.events.push_back(ReplicaEvent::Progress);
@@ -248,7 +275,11 @@ impl Member {
 
     /// Asks the participants again that have not answered in time.
     pub(in crate::server) fn ask_again(&mut self, now: Instant) {
-        let late = self.commits.0.iter().filter(|(_, c)| c.ask_again_at <= now);
+        let late = self
+            .commits
+            .by_id
+            .iter()
+            .filter(|(_, c)| c.ask_again_at <= now);
         let late: Vec<TransactionId> = late.map(|(id, _)| *id).collect();
         for id in late {
             self.ask_participants(now, id);

@@ -25,7 +25,7 @@ mod statement;
 
 pub(crate) use coordinator::CommitMessage;
 pub(super) use coordinator::Commits;
-pub(super) use fields::{Part, needs_set};
+pub(super) use fields::{Part, ends, needs_set};
 pub(super) use guard::Lock;
 pub(super) use labels::labels;
 pub(super) use router::RoutedTransactions;

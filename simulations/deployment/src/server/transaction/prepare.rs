@@ -122,6 +122,20 @@ impl Member {
         }
     }
 
+    /// As [`is_unsettled`](Self::is_unsettled), also for a secondary. It has no open transactions,
+    /// and knows those that are prepared by its oplog.
+    pub(in crate::server) fn awaits_decision(&self, request: &Request, time: Timestamp) -> bool {
+        if self.replica.is_leader() {
+            return self.is_unsettled(request, time);
+        }
+        let prepared = self.replica.records().prepared();
+        let mut earlier = prepared.filter(|(_, _, _, at)| *at <= time);
+        earlier.any(|(_, _, changes, _)| {
+            let mut names = changes.iter().filter_map(Change::namespace);
+            names.any(|name| name.database == request.database)
+        })
+    }
+
     /// True if a read at a time must wait for the decision on a transaction that was prepared
     /// before and has written to the same database. The first statement of a transaction fixes the
     /// data of all databases, so that it waits in any case.

@@ -17,6 +17,7 @@ use crate::{
         fault::{Fault, fault},
         forward::message,
         plan::Plan,
+        read_preference::Choice,
         router::gossiped,
     },
 };
@@ -375,8 +376,8 @@ impl Member {
             let bytes = message(request.id, false, &body);
             for shard in shards {
                 let member = self.options.addresses.len() + shard;
-                self.outputs
-                    .push_back(Output::Route(conn, member, bytes.clone()));
+                let output = Output::Route(conn, member, Choice::Primary, bytes.clone());
+                self.outputs.push_back(output);
             }
         }
     }

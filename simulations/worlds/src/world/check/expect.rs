@@ -133,8 +133,9 @@ impl ExpectChecker {
 }
 
 /// Returns how long a client or a member is frozen by an event.
-const fn pause(event: &Disaster) -> Duration {
+fn pause(event: &Disaster) -> Duration {
     match event {
+        Disaster::InShard(of_shard) => pause(&of_shard.event),
         Disaster::Freeze { pause, .. } | Disaster::FreezeMember { pause, .. } => pause.0,
         _ => Duration::ZERO,
     }

@@ -73,7 +73,7 @@ impl Error for ScenarioError {}
 /// let routers = Scenario::builder()
 ///     .shape(WorldShape::Sharded)
 ///     .shards(2)
-///     .shard_members(1)
+///     .shard_members(3)
 ///     .disasters(3)
 ///     .swarm(true)
 ///     .build()?;
@@ -111,7 +111,8 @@ setters! {
     /// Sets the number of shards behind routers or services, from 1 to 20. Several need a
     /// [`shape`](Self::shape) that has shards.
     shards: usize => Some(shards);
-    /// Sets the number of servers of each shard, which can only be 1. Default: 1.
+    /// Sets the number of servers of each shard, from 1 to 7. Several need a
+    /// [`shape`](Self::shape) that has shards. Default: 1.
     shard_members: usize => Some(shard_members);
     /// Sets the number of members, from 1 to 50. One member of a replica set is a standalone.
     members: usize => Some(members);

@@ -7,6 +7,7 @@ mod isolation;
 mod limits;
 mod outcomes;
 mod routers;
+mod shard_sets;
 mod shards;
 mod statements;
 

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// documents are those of callers.
 pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
     let fail = |kind, message: String| Err(Failure::new(kind, now, message));
-    if deployment.primary().is_none() {
+    let mut shards = 0..deployment.options().shards;
+    if shards.any(|shard| deployment.primary_of_shard(shard).is_none()) {
         return fail(
             FailureKind::Liveness,
             "there is no primary at the end".to_owned(),
@@ -81,13 +82,9 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
 
 /// Returns the documents of a collection in both databases, as the primaries have stored them.
 pub(in crate::world) fn documents(deployment: &Deployment, collection: &str) -> Vec<Document> {
-    let shards = deployment.options().shards;
     let stored = |database: &str| {
         let shard = deployment.options().shard_of(database);
-        let holder = match shards {
-            1 => deployment.primary(),
-            _ => Some(deployment.members() + shard),
-        };
+        let holder = deployment.primary_of_shard(shard);
         let store = holder.and_then(|holder| deployment.store(holder));
         store?.collection(&Namespace::new(database, collection))
     };
