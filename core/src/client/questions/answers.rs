@@ -4,7 +4,11 @@
 use super::table::Asker;
 use crate::{
     auth::{CallLimits, Finding, Inquiry, Need, SupplyStep, not_provided},
-    client::{Answer, Client, QuestionId, Timer, connections::Role},
+    client::{
+        Answer, Client, QuestionId, Timer,
+        connections::Role,
+        recording::{Kind, put_answer},
+    },
     connection::SocketId,
     error::{DnsFailure, Error, ErrorKind, Wait},
     revocation::{Begun, usual_limit},
@@ -20,13 +24,14 @@ impl Client {
     /// no harm: no connection waits for the answer, but later connections can use its keys. An
     /// answer of the wrong type counts as [`Answer::None`].
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
-        self.note_lacking(now, "the answer to a question");
+        self.begin_entry(now, Kind::Answer, |out| put_answer(out, id, &answer));
         match (self.questions.end(now, id, true), answer) {
             (Some(asker), answer) => self.answer(now, id, asker, Some(answer)),
             (None, Answer::Keys(keys)) => self.connections.handle_keys(now, &[], &keys),
             (None, _) => {}
         }
         self.settle(now);
+        self.end_entry(|_| {});
     }
 
     /// Fails what waits for an answer whose limit has passed.

@@ -7,7 +7,7 @@ use crate::{
         Command, CommandKind, CursorResources, CursorSettings, OperationId, Span, TimeoutMode,
         crud::CursorType,
     },
-    options::ReadPreference,
+    options::{ReadPreference, ServerSelector},
     session::SessionId,
 };
 use bson::doc;
@@ -40,6 +40,7 @@ const IS_ACKNOWLEDGED: u8 = 1;
 const ENDS_SESSION: u8 = 2;
 const SENDS_MULTI: u8 = 4;
 const IS_AWAITED: u8 = 8;
+const HAS_SELECTOR: u8 = 16;
 
 /// Writes the span of a program and its command. Fails with the name of the part that a recording
 /// cannot keep.
@@ -50,9 +51,6 @@ pub(super) fn put_command(
 ) -> Result<(), &'static str> {
     let operation = &command.0;
     let request = &operation.request;
-    if request.narrowing.is_some() {
-        return Err("the choice of a server selector");
-    }
     if request.pin.is_some() {
         return Err("a pinned connection");
     }
@@ -79,6 +77,7 @@ pub(super) fn put_command(
         (request.ends_session, ENDS_SESSION),
         (sends_multi, SENDS_MULTI),
         (target.is_some_and(|target| target.is_awaited), IS_AWAITED),
+        (request.narrowing.is_some(), HAS_SELECTOR),
     ];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
     out.push(flags.fold(0, |all, (_, flag)| all | flag));
@@ -125,6 +124,10 @@ pub(super) fn command(input: &mut Bytes<'_>) -> Result<(Span, Command), Unread> 
     request.ends_session = flags & ENDS_SESSION != 0;
     if flags & SENDS_MULTI != 0 {
         request.replay_multi();
+    }
+    if flags & HAS_SELECTOR != 0 {
+        // It is not called, because its choices are recorded.
+        request.narrowing = Some(ServerSelector::new(|_| {}));
     }
     request.read_preference = preference;
     request.timeout = input.duration()?;

@@ -5,7 +5,7 @@ use super::{
     errors::{kind_number, known_labels},
 };
 use crate::{
-    client::{Action, AfterExchange, Progress, SocketUse},
+    client::{Action, AfterExchange, Progress, Question, SocketUse},
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange},
@@ -167,9 +167,12 @@ impl Digest {
                 self.socket(*socket);
                 self.error(error);
             }
-            Action::Ask { id, .. } => {
+            Action::Ask { id, question } => {
                 self.bytes(b"A");
                 self.number(id.0);
+                if let Question::LookUp { query, limit } = question {
+                    self.text(&format!("{query} {limit:?}"));
+                }
             }
             Action::Withdraw { question } => {
                 self.bytes(b"V");
@@ -207,7 +210,10 @@ pub(super) fn describe(action: &Action, out: &mut String) {
         Action::Interrupt { socket, error } => {
             write!(out, "interrupt socket {}: {error}", socket.number())
         }
-        Action::Ask { id, .. } => write!(out, "ask question {}", id.0),
+        Action::Ask { id, question } => match question {
+            Question::LookUp { query, .. } => write!(out, "look up {query} as question {}", id.0),
+            _ => write!(out, "ask question {}", id.0),
+        },
         Action::Withdraw { question } => write!(out, "withdraw question {}", question.0),
         Action::Run { command } => write!(out, "run {}", command.name()),
         Action::Wake { operation } => write!(out, "wake operation {}", operation.0),

@@ -7,12 +7,13 @@
 //! follows.
 
 use super::{
+    answers::{Choice, answer, choice},
     bytes::{Bytes, Unread, put_number, put_session},
     command::{command, sessions},
     errors::{error, put_assessment, put_error},
 };
 use crate::{
-    client::Outcome,
+    client::{Answer, Outcome, QuestionId},
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange, ExchangeEnd, OperationId, Span},
@@ -76,6 +77,10 @@ kinds! {
     Abandon = 17,
     /// An input that recordings do not keep.
     Lacking = 18,
+    /// A question was answered, or its work was given up.
+    Answer = 19,
+    /// A server selector of the application made its choice.
+    Choice = 20,
 }
 
 /// How much of a late reply has arrived.
@@ -110,6 +115,8 @@ pub(super) enum Input<'a> {
     CloseNow,
     Abandon(Error),
     Lacking(&'a str),
+    Answer(QuestionId, Answer),
+    Choice(OperationId, Choice<'a>),
 }
 
 /// The end of an exchange that was read.
@@ -245,6 +252,14 @@ impl<'a> Entry<'a> {
             Kind::CloseNow => Input::CloseNow,
             Kind::Abandon => Input::Abandon(error(input)?),
             Kind::Lacking => Input::Lacking(input.text("the name of an input")?),
+            Kind::Answer => {
+                let (question, answer) = answer(input)?;
+                Input::Answer(question, answer)
+            }
+            Kind::Choice => {
+                let (operation, choice) = choice(input)?;
+                Input::Choice(operation, choice)
+            }
         };
         match rest.0.is_empty() {
             true => Ok(read),
@@ -296,6 +311,20 @@ impl Input<'_> {
             Self::CloseNow => "the closed client is ended".to_owned(),
             Self::Abandon(error) => format!("the client is abandoned: {error}"),
             Self::Lacking(what) => format!("an input that recordings do not keep: {what}"),
+            Self::Answer(id, Answer::Records(Ok(found))) => {
+                format!("question {} has {} DNS records", id.0, found.records.len())
+            }
+            Self::Answer(id, Answer::Records(Err(error))) => {
+                format!("question {} has no DNS records: {error}", id.0)
+            }
+            Self::Answer(id, _) => format!("question {} has no answer", id.0),
+            Self::Choice(id, choice) => {
+                format!(
+                    "the server selector of operation {} {}",
+                    id.0,
+                    choice.describe()
+                )
+            }
         }
     }
 }

@@ -4,8 +4,8 @@
 use super::bytes::{Bytes, Unread, put_bytes, put_number};
 use crate::{
     error::{
-        Argument, BsonError, CommandError, Error, ErrorKind, InsertManyError, IoError, Label,
-        Labels, NetworkFault, TopologyVersion, Wait,
+        Argument, BsonError, CommandError, DnsFailure, Error, ErrorKind, InsertManyError, IoError,
+        Label, Labels, NetworkFault, TopologyVersion, Wait,
     },
     operation::{Assessment, ClusterTime, CommandKind},
 };
@@ -33,6 +33,15 @@ const WAITS: [Wait; 7] = [
     Wait::Queue,
     Wait::Exchange,
     Wait::Transaction,
+];
+
+/// The failures of DNS lookups, by their numbers in a recording.
+const DNS_FAILURES: [DnsFailure; 5] = [
+    DnsFailure::NoSuchName,
+    DnsFailure::NoRecords,
+    DnsFailure::Refused,
+    DnsFailure::Unreachable,
+    DnsFailure::Malformed,
 ];
 
 /// The largest number of write errors that are kept of one reply.
@@ -104,6 +113,10 @@ pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static
             put_number(out, place(&WAITS, wait));
             put_bytes(out, message.as_bytes());
         }
+        ErrorKind::DnsResolve { failure, message } => {
+            put_number(out, place(&DNS_FAILURES, failure));
+            put_bytes(out, message.as_bytes());
+        }
         ErrorKind::ConnectionPoolCleared { message }
         | ErrorKind::Interrupted { message }
         | ErrorKind::Runtime { message }
@@ -169,6 +182,10 @@ pub(super) fn error(input: &mut Bytes<'_>) -> Result<Error, Unread> {
         9 => ErrorKind::Shutdown,
         11 => ErrorKind::Abandoned,
         12 => ErrorKind::SessionsNotSupported,
+        26 => ErrorKind::DnsResolve {
+            failure: at(&DNS_FAILURES, input, "the failure of a lookup")?,
+            message: text(input)?,
+        },
         _ => return Err(Unread::Damaged(what)),
     };
     let mut labels = Labels::default();

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     event::Subscriptions,
     hello::ClientMetadata,
-    options::{ClientOptions, Compressor, Monitoring},
+    options::{ClientOptions, Compressor, Monitoring, ServerSelector},
     random::Seed,
     time::Instant,
 };
@@ -16,7 +16,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// The first bytes of each recording. The last two digits are the version of the format.
-const MAGIC: &[u8; 10] = b"onionrec01";
+const MAGIC: &[u8; 10] = b"onionrec02";
+
+/// The first bytes of recordings of the version 1, which had fewer kinds of clients and inputs.
+const FIRST_MAGIC: &[u8; 10] = b"onionrec01";
 
 /// Lists the options that decide what a client does, and whose values are kept as they are.
 macro_rules! each_option {
@@ -26,7 +29,8 @@ macro_rules! each_option {
             load_balanced, local_threshold, max_adaptive_retries, max_connecting, max_idle_time,
             max_pool_size, min_pool_size, repl_set_name, retry_reads, retry_writes, server_api,
             server_monitoring_mode, server_selection_timeout, server_selection_try_once,
-            socket_timeout, timeout, wait_queue_timeout, zlib_compression_level,
+            socket_timeout, srv_allowed_hosts_suffix, srv_host, srv_max_hosts, srv_service_name,
+            srv_ttl, timeout, wait_queue_timeout, zlib_compression_level,
         }
     };
 }
@@ -73,11 +77,6 @@ impl Header {
             (options.credential.is_some(), "a credential"),
             (options.tls().is_some(), "TLS"),
             (options.socks5_proxy.is_some(), "a proxy"),
-            (
-                options.srv_host.is_some(),
-                "a mongodb+srv connection string",
-            ),
-            (options.server_selector.is_some(), "a server selector"),
         ];
         if let Some((_, what)) = refused.into_iter().find(|(is_set, _)| *is_set) {
             return Err(Error::argument(format!(
@@ -100,6 +99,8 @@ impl Header {
         map.insert("hosts".to_owned(), json!(hosts));
         map.insert("compressors".to_owned(), json!(names));
         map.insert("scanning".to_owned(), json!(scans));
+        let selects = options.server_selector.is_some();
+        map.insert("selector".to_owned(), json!(selects));
         map.insert("streaming".to_owned(), json!(streaming));
         let metadata = BASE64.encode(metadata.document().as_bytes());
         map.insert("metadata".to_owned(), json!(metadata));
@@ -130,7 +131,9 @@ pub(super) fn head(file: &mut Bytes<'_>) -> Result<Head, Error> {
     if !is_recording(file.0) {
         return Err(Error::argument("the file is no recording of a client"));
     }
-    let Some(rest) = file.0.strip_prefix(MAGIC) else {
+    let bytes = file.0;
+    let known = bytes.strip_prefix(MAGIC);
+    let Some(rest) = known.or_else(|| bytes.strip_prefix(FIRST_MAGIC)) else {
         return Err(Error::argument(
             "the format of the recording is unknown; use the version that has made it",
         ));
@@ -175,6 +178,10 @@ impl Head {
         options.compressors = Some(compressors.collect::<Result<_, _>>()?);
         if take(&mut map, "scanning")?.unwrap_or(false) {
             options.scan_on_demand();
+        }
+        if take(&mut map, "selector")?.unwrap_or(false) {
+            // It is not called, because its choices are recorded.
+            options.server_selector = Some(ServerSelector::new(|_| {}));
         }
         let decode = |text: Option<String>| BASE64.decode(text?).ok();
         let seed = decode(take(&mut map, "seed")?).and_then(|bytes| bytes.try_into().ok());

@@ -10,6 +10,7 @@
 //! labels and the cluster time. The bytes of handshakes and of monitors are recorded as they are,
 //! so a client with TLS, a credential or a proxy is refused.
 
+mod answers;
 mod bytes;
 mod command;
 mod digest;
@@ -18,6 +19,7 @@ mod errors;
 mod header;
 mod replay;
 
+pub(in crate::client) use answers::{put_answer, put_choice};
 pub(in crate::client) use command::put_resources;
 pub(in crate::client) use digest::Digest;
 pub(in crate::client) use entry::{Kind, LateReply, put_check_in};

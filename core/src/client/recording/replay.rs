@@ -303,6 +303,12 @@ impl Replay<'_> {
             Input::CloseNow => client.close_now(now),
             Input::Abandon(why) => client.abandon(now, &why),
             Input::Lacking(what) => return Err(Unread::Lacking(what.to_owned())),
+            Input::Answer(question, answer) => client.handle_answer(now, question, answer),
+            Input::Choice(id, choice) => {
+                let answer = choice.answer(client.topology());
+                let progress = client.handle_selector_answer(now, id, answer);
+                self.keep(progress);
+            }
         }
         while let Some(action) = client.poll_action() {
             let mut words = String::new();
