@@ -11,22 +11,35 @@ use crate::{
     operation::{Command, Exchange},
     time::Instant,
 };
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
+use zeroize::Zeroizing;
+
+/// The state of a digest of nothing.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// A digest of 64 bits (FNV-1a), of which an entry has 32. It finds differences, and protects
 /// nothing against a forger.
-#[derive(Debug)]
 pub(in crate::client) struct Digest {
     state: u64,
     has_failed: bool,
+    /// The message with which the client logs in to its proxy. It is left out, because a digest of
+    /// it would show whether a guessed password is right.
+    login: Option<Arc<Zeroizing<Vec<u8>>>>,
 }
 
 impl Digest {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(login: Option<Arc<Zeroizing<Vec<u8>>>>) -> Self {
         Self {
-            state: 0xcbf2_9ce4_8422_2325,
+            state: START,
             has_failed: false,
+            login,
         }
+    }
+
+    /// Begins the digest of another input.
+    pub(super) const fn begin(&mut self) {
+        self.state = START;
+        self.has_failed = false;
     }
 
     /// Returns the part of the digest that entries have.
@@ -155,6 +168,14 @@ impl Digest {
             Action::Transmit { socket, bytes } => {
                 self.bytes(b"T");
                 self.socket(*socket);
+                let login = self.login.as_ref();
+                let bytes: &[u8] = match login.and_then(|login| bytes.strip_prefix(&login[..])) {
+                    Some(rest) => {
+                        self.bytes(b"L");
+                        rest
+                    }
+                    None => bytes,
+                };
                 self.number(bytes.len() as u64);
                 self.bytes(bytes);
             }

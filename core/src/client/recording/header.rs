@@ -6,13 +6,14 @@ use crate::{
     error::Error,
     event::Subscriptions,
     hello::ClientMetadata,
-    options::{ClientOptions, Compressor, Monitoring, ServerSelector},
+    options::{ClientOptions, Compressor, Monitoring, Secret, ServerSelector, Socks5Proxy},
     random::Seed,
+    socks5::Socks5Context,
     time::Instant,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::RawDocumentBuf;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 /// The first bytes of each recording. The last two digits are the version of the format.
@@ -76,7 +77,6 @@ impl Header {
         let refused = [
             (options.credential.is_some(), "a credential"),
             (options.tls().is_some(), "TLS"),
-            (options.socks5_proxy.is_some(), "a proxy"),
         ];
         if let Some((_, what)) = refused.into_iter().find(|(is_set, _)| *is_set) {
             return Err(Error::argument(format!(
@@ -99,6 +99,11 @@ impl Header {
         map.insert("hosts".to_owned(), json!(hosts));
         map.insert("compressors".to_owned(), json!(names));
         map.insert("scanning".to_owned(), json!(scans));
+        if let Some(proxy) = &options.socks5_proxy {
+            let has_login = proxy.credentials().is_some();
+            let known = json!({ "host": proxy.host(), "port": proxy.port(), "login": has_login });
+            map.insert("proxy".to_owned(), known);
+        }
         let selects = options.server_selector.is_some();
         map.insert("selector".to_owned(), json!(selects));
         map.insert("streaming".to_owned(), json!(streaming));
@@ -183,21 +188,43 @@ impl Head {
             // It is not called, because its choices are recorded.
             options.server_selector = Some(ServerSelector::new(|_| {}));
         }
+        options.socks5_proxy = take(&mut map, "proxy")?.map(Proxy::options);
         let decode = |text: Option<String>| BASE64.decode(text?).ok();
         let seed = decode(take(&mut map, "seed")?).and_then(|bytes| bytes.try_into().ok());
         let metadata = decode(take(&mut map, "metadata")?);
         let metadata = metadata.and_then(|bytes| RawDocumentBuf::from_bytes(bytes).ok());
         options.validate()?;
+        let proxy = options.socks5_proxy.as_ref();
+        let proxy = proxy.map(Socks5Context::new).transpose()?;
         Ok(ClientConfig {
             options,
             seed: Seed::new(seed.ok_or_else(damaged)?),
             metadata: ClientMetadata::recorded(metadata.ok_or_else(damaged)?),
             subscriptions: Subscriptions::default(),
-            proxy: None,
+            proxy,
             tls: None,
             streaming: take(&mut map, "streaming")?.unwrap_or(true),
             recorder: None,
         })
+    }
+}
+
+/// The proxy of a recorded client. The user name and the password are replaced.
+#[derive(Deserialize)]
+struct Proxy {
+    host: String,
+    port: u16,
+    login: bool,
+}
+
+impl Proxy {
+    fn options(self) -> Socks5Proxy {
+        let login = || ("user".to_owned(), Secret::from("password"));
+        Socks5Proxy::builder()
+            .host(self.host)
+            .port(self.port)
+            .authentication(self.login.then(login))
+            .build()
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{
     connection::SocketId,
     error::Error,
     operation::{Command, OperationId, Span},
+    socks5::Socks5Context,
     time::Instant,
 };
 use bytes::{put_bytes, put_number, put_socket};
@@ -162,7 +163,7 @@ impl Recorder {
             entry: Vec::new(),
             is_open: false,
             queued: 0,
-            digest: Digest::new(),
+            digest: Digest::new(config.proxy.as_ref().and_then(Socks5Context::login)),
             last_digest: 0,
             now: Instant::ZERO,
             before: Instant::ZERO,
@@ -185,7 +186,7 @@ impl Recorder {
         self.before = self.now;
         self.now = self.now.max(now);
         self.queued = queued;
-        self.digest = Digest::new();
+        self.digest.begin();
         self.write(kind, write);
     }
 

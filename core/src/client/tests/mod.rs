@@ -38,6 +38,7 @@ mod predicates;
 mod program_questions;
 mod proxy;
 mod random_inputs;
+mod recorded_secrets;
 mod recordings;
 mod replies;
 mod retries;

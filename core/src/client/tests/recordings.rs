@@ -42,13 +42,13 @@ fn last_step(file: &[u8]) -> ReplayedStep {
     steps.last().expect("it has steps")
 }
 
-fn assert_same(file: &[u8]) {
+pub(super) fn assert_same(file: &[u8]) {
     let last = last_step(file);
     assert_eq!(last.verdict, Verdict::Same, "{last:?}");
     assert_eq!(last.number, entries(file));
 }
 
-fn has_text(file: &[u8], text: &str) -> bool {
+pub(super) fn has_text(file: &[u8], text: &str) -> bool {
     let mut places = file.windows(text.len());
     places.any(|bytes| bytes == text.as_bytes())
 }
