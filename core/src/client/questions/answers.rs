@@ -166,6 +166,10 @@ impl Client {
         id: SocketId,
         query: &StatusQuery,
     ) {
+        // The answers of responders are not recorded.
+        self.change_entry(Kind::Lacking, |_| {
+            Err("the check of a certificate by OCSP responders")
+        });
         let options = &self.settings.handshake;
         let usual = usual_limit(options.connect_timeout, options.timeout);
         let limit = self.connections.wait_for_status(now, id, usual);

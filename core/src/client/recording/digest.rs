@@ -154,6 +154,13 @@ impl Digest {
         self.number(at.map_or(u64::MAX, Instant::as_nanos));
     }
 
+    /// Adds that bytes are sent which the digest does not cover: a replay sends others, and a
+    /// password could be guessed from a digest of proofs.
+    pub(super) fn hidden_transmit(&mut self, socket: SocketId) {
+        self.bytes(b"T");
+        self.socket(socket);
+    }
+
     pub(super) fn action(&mut self, action: &Action) {
         match action {
             Action::Dial { socket, address } => {

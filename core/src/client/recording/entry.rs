@@ -11,6 +11,7 @@ use super::{
     bytes::{Bytes, Unread, put_number, put_session},
     command::{command, sessions},
     errors::{error, put_assessment, put_error},
+    step::{ConnectionStep, step},
 };
 use crate::{
     client::{Answer, Outcome, QuestionId},
@@ -81,6 +82,8 @@ kinds! {
     Answer = 19,
     /// A server selector of the application made its choice.
     Choice = 20,
+    /// A connection whose bytes have secrets has received messages, or has failed.
+    Step = 21,
 }
 
 /// How much of a late reply has arrived.
@@ -117,6 +120,7 @@ pub(super) enum Input<'a> {
     Lacking(&'a str),
     Answer(QuestionId, Answer),
     Choice(OperationId, Choice<'a>),
+    Step(SocketId, ConnectionStep),
 }
 
 /// The end of an exchange that was read.
@@ -260,6 +264,10 @@ impl<'a> Entry<'a> {
                 let (operation, choice) = choice(input)?;
                 Input::Choice(operation, choice)
             }
+            Kind::Step => {
+                let (socket, step) = step(input)?;
+                Input::Step(socket, step)
+            }
         };
         match rest.0.is_empty() {
             true => Ok(read),
@@ -317,7 +325,11 @@ impl Input<'_> {
             Self::Answer(id, Answer::Records(Err(error))) => {
                 format!("question {} has no DNS records: {error}", id.0)
             }
+            Self::Answer(id, Answer::Keys(_)) => {
+                format!("the keys of question {} are derived", id.0)
+            }
             Self::Answer(id, _) => format!("question {} has no answer", id.0),
+            Self::Step(id, step) => step.describe(*id),
             Self::Choice(id, choice) => {
                 format!(
                     "the server selector of operation {} {}",

@@ -1,6 +1,9 @@
 //! The head of a recording: the configuration of its client, as JSON.
 
-use super::bytes::{Bytes, Unread, put_bytes};
+use super::{
+    bytes::{Bytes, Unread, put_bytes},
+    secrets::{check_credential, replayed_credential},
+};
 use crate::{
     client::ClientConfig,
     error::Error,
@@ -72,16 +75,11 @@ impl Header {
             seed,
             metadata,
             streaming,
+            replays_tls,
             ..
         } = config;
-        let refused = [
-            (options.credential.is_some(), "a credential"),
-            (options.tls().is_some(), "TLS"),
-        ];
-        if let Some((_, what)) = refused.into_iter().find(|(is_set, _)| *is_set) {
-            return Err(Error::argument(format!(
-                "a client with {what} cannot be recorded; leave out the recording"
-            )));
+        if let Some(credential) = &options.credential {
+            check_credential(credential)?;
         }
         let mut known = Map::new();
         each_option!(write_options!(known, options));
@@ -106,6 +104,10 @@ impl Header {
         }
         let selects = options.server_selector.is_some();
         map.insert("selector".to_owned(), json!(selects));
+        let has_credential = options.credential.is_some();
+        map.insert("credential".to_owned(), json!(has_credential));
+        let has_tls = options.tls().is_some() || *replays_tls;
+        map.insert("tls".to_owned(), json!(has_tls));
         map.insert("streaming".to_owned(), json!(streaming));
         let metadata = BASE64.encode(metadata.document().as_bytes());
         map.insert("metadata".to_owned(), json!(metadata));
@@ -188,6 +190,9 @@ impl Head {
             // It is not called, because its choices are recorded.
             options.server_selector = Some(ServerSelector::new(|_| {}));
         }
+        if take(&mut map, "credential")?.unwrap_or(false) {
+            options.credential = Some(replayed_credential());
+        }
         options.socks5_proxy = take(&mut map, "proxy")?.map(Proxy::options);
         let decode = |text: Option<String>| BASE64.decode(text?).ok();
         let seed = decode(take(&mut map, "seed")?).and_then(|bytes| bytes.try_into().ok());
@@ -205,6 +210,8 @@ impl Head {
             tls: None,
             streaming: take(&mut map, "streaming")?.unwrap_or(true),
             recorder: None,
+            is_replay: true,
+            replays_tls: take(&mut map, "tls")?.unwrap_or(false),
         })
     }
 }

@@ -7,8 +7,9 @@
 //!
 //! The documents of commands and replies are not recorded. Of a command, an entry has the name, the
 //! database and what decides about servers and retries. Of a reply, it has the error codes, the
-//! labels and the cluster time. The bytes of handshakes and of monitors are recorded as they are,
-//! so a client with TLS, a credential or a proxy is refused.
+//! labels and the cluster time. The bytes of handshakes and of monitors are recorded as they are.
+//! If they have secrets, because of TLS or a credential, the entries have the messages without the
+//! secrets instead ([`step`]).
 
 mod answers;
 mod bytes;
@@ -18,15 +19,21 @@ mod entry;
 mod errors;
 mod header;
 mod replay;
+mod secrets;
+mod step;
 
 pub(in crate::client) use answers::{put_answer, put_choice};
 pub(in crate::client) use command::put_resources;
 pub(in crate::client) use digest::Digest;
 pub(in crate::client) use entry::{Kind, LateReply, put_check_in};
 pub use replay::{Recording, Replay, ReplayedStep, Verdict};
+pub(in crate::client) use step::{ConnectionStep, put_step};
 
 use crate::{
-    client::{Action, Client, ClientConfig},
+    client::{
+        Action, Client, ClientConfig,
+        connections::{Connections, Role},
+    },
     connection::SocketId,
     error::Error,
     operation::{Command, OperationId, Span},
@@ -35,6 +42,7 @@ use crate::{
 };
 use bytes::{put_bytes, put_number, put_socket};
 use header::Header;
+use secrets::Secrets;
 use std::{collections::VecDeque, fmt};
 
 /// How much of the life of a client is recorded. The recording is held in memory.
@@ -130,6 +138,7 @@ pub(in crate::client) struct Recorder {
     /// The number of actions that were queued when the entry began.
     queued: usize,
     digest: Digest,
+    secrets: Secrets,
     /// The digest of the last entry.
     last_digest: u32,
     /// The times of the entry that is made, and of the one before.
@@ -164,6 +173,7 @@ impl Recorder {
             is_open: false,
             queued: 0,
             digest: Digest::new(config.proxy.as_ref().and_then(Socks5Context::login)),
+            secrets: Secrets::of(config),
             last_digest: 0,
             now: Instant::ZERO,
             before: Instant::ZERO,
@@ -210,12 +220,23 @@ impl Recorder {
     fn end(
         &mut self,
         actions: &VecDeque<Action>,
+        connections: &Connections,
         deadline: Option<Instant>,
         note: impl FnOnce(&mut Digest),
     ) {
         note(&mut self.digest);
         for action in actions.iter().skip(self.queued) {
-            self.digest.action(action);
+            match action {
+                // A replay has no TLS and sends other bytes.
+                Action::Transmit { .. } if self.secrets.has_tls => {}
+                Action::Transmit { socket, .. }
+                    if self.secrets.has_credential
+                        && !matches!(connections.role(*socket), Some(Role::Monitor(_))) =>
+                {
+                    self.digest.hidden_transmit(*socket);
+                }
+                _ => self.digest.action(action),
+            }
         }
         self.digest.deadline(deadline);
         self.finish(self.digest.value(), self.digest.has_failed());
@@ -330,6 +351,15 @@ impl Client {
         recorder.is_some_and(|recorder| std::mem::take(&mut recorder.has_failed))
     }
 
+    /// True if the bytes that connections receive have secrets, so that the recording gets messages
+    /// without them.
+    #[inline]
+    pub(in crate::client) fn hides_bytes(&self) -> bool {
+        self.recorder
+            .as_ref()
+            .is_some_and(|recorder| recorder.secrets.exist())
+    }
+
     /// True if the client records itself.
     #[inline]
     pub(in crate::client) const fn is_recorded(&self) -> bool {
@@ -365,7 +395,7 @@ impl Client {
     #[inline]
     pub(in crate::client) fn end_entry(&mut self, note: impl FnOnce(&mut Digest)) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.end(&self.out.actions, self.clock.armed, note);
+            recorder.end(&self.out.actions, &self.connections, self.clock.armed, note);
         }
     }
 

@@ -304,6 +304,7 @@ impl Replay<'_> {
             Input::Abandon(why) => client.abandon(now, &why),
             Input::Lacking(what) => return Err(Unread::Lacking(what.to_owned())),
             Input::Answer(question, answer) => client.handle_answer(now, question, answer),
+            Input::Step(socket, step) => client.replay_step(now, socket, &step),
             Input::Choice(id, choice) => {
                 let answer = choice.answer(client.topology());
                 let progress = client.handle_selector_answer(now, id, answer);
@@ -363,6 +364,10 @@ impl Replay<'_> {
         };
         let request = self.requests.remove(&socket).unwrap_or_default();
         let mut bytes = Vec::new();
+        if client.settings.handshake.layers.encrypt() {
+            // The layer in place of TLS takes a byte that is 1 when its handshake is over.
+            bytes.push(0);
+        }
         MessageWriter::begin(&mut bytes, 0, request)
             .body(&body)
             .end();
