@@ -4,7 +4,7 @@
 //!
 //! Without a URI, the client connects to a simulated replica set.
 
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
     Client, TokioRuntime,
     bson::{Document, doc},

@@ -1,12 +1,10 @@
-//! Simulated MongoDB deployments on real sockets, for tests of applications: [`serve`] runs a
-//! deployment of the crate `onionskin-deployment` on ports of the loopback interface. [`simulate`]
-//! runs clients and such deployments in virtual time, with faults that a seed draws.
+//! The parts of the `onionskin` command. [`simulate`] runs clients and simulated MongoDB
+//! deployments in virtual time, with faults that a seed draws. [`demo`] runs a load against a
+//! deployment on real sockets, which the crate `onionskin-serve` serves.
 
 #![forbid(unsafe_code)]
 
 pub mod demo;
-pub mod identity;
-pub mod serve;
 pub mod simulate;
 
 /// Compiles the programs in the guide.

@@ -194,7 +194,7 @@ mod tests {
     use clap::CommandFactory;
     use onionskin_core::options::Compressor;
     use onionskin_deployment::deployment::{AuthMechanism, CompressedReplies};
-    use onionskin_simulations::serve::ServeOptions;
+    use onionskin_serve::ServeOptions;
     use std::collections::BTreeSet;
 
     /// Returns the options that `serve` has with these arguments.

@@ -1,7 +1,7 @@
 //! Tests of the program `onionskin check`.
 
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use std::{
     io::Write as _,
     process::{Command, Output, Stdio},

@@ -2,7 +2,7 @@
 //! decoded, a client that is dropped before its cursor and its operation, and a cursor that is
 //! dropped outside of the runtime.
 
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
     Client, Cursor, TokioRuntime,
     bson::{Document, doc},

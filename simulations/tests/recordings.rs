@@ -2,18 +2,16 @@
 //! core does again with the recorded inputs.
 
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::{
-    demo::{self, DemoOptions},
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_serve::{Embedded, ServeOptions};
+use onionskin_simulations::demo::{self, DemoOptions};
 use onionskin_tokio::{
     Client, Error, TokioRuntime,
     bson::{Document, doc},
     error::ErrorKind,
+    options::{UpdateManyModel, UpdateOneModel, WriteModel},
     recording::{Recording, RecordingOptions, ReplayedStep, Verdict},
 };
 use std::{
-    future::IntoFuture,
     path::Path,
     process::Command,
     sync::{
@@ -288,23 +286,120 @@ fn a_ring_that_has_lost_its_beginning_is_printed_and_not_replayed() {
     assert_same(&small_recording(RecordingOptions::ring(1 << 20), 2));
 }
 
+/// Uses a session once: in a transaction with a cursor, in a bulk write of whose statements the
+/// second one can affect several documents, or for a read of a snapshot.
+async fn use_session(client: &Client, number: u64) -> Result<(), Error> {
+    let collection = client.database("db").collection::<Document>("s");
+    let mut session = client.start_session().snapshot(number % 4 == 3).await?;
+    match number % 4 {
+        0 | 1 => {
+            session.start_transaction().await?;
+            let insert = collection.insert_one(doc! { "text": DOCUMENT_TEXT });
+            insert.session(&mut session).await?;
+            let find = collection.find(doc! {}).batch_size(2);
+            let mut cursor = find.session(&mut session).await?;
+            drop(cursor.next(&mut session).await);
+            match number % 8 < 4 {
+                true => session.commit_transaction().await?,
+                false => session.abort_transaction().await?,
+            }
+        }
+        2 => {
+            let change = doc! { "$set": { "text": DOCUMENT_TEXT } };
+            let one = UpdateOneModel::builder().filter(doc! { "_id": 1 });
+            let many = UpdateManyModel::builder().filter(doc! { "n": 1 });
+            let operations: [WriteModel; 2] = [
+                one.update(change.clone()).build().into(),
+                many.update(change).build().into(),
+            ];
+            let bulk = collection.bulk_write(operations);
+            bulk.session(&mut session).await?;
+        }
+        _ => {
+            let find = collection.find_one(doc! { "_id": 1 });
+            find.session(&mut session).await?;
+        }
+    }
+    session.end().await
+}
+
+/// Uses sessions until `stop`, and gives up each third use at some point.
+async fn use_sessions(client: Client, stop: Arc<AtomicBool>) {
+    for number in 0_u64.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let limit = match number % 3 {
+            0 => Duration::from_micros((number * 97) % 4000),
+            _ => Duration::from_secs(5),
+        };
+        let used = use_session(&client, number);
+        drop(tokio::time::timeout(limit, used).await);
+    }
+}
+
+/// Returns the recording of a client whose tasks use sessions while connections fail.
+async fn recorded_sessions(server: &Embedded) -> Vec<u8> {
+    let client = client(server.uri(), WHOLE).expect("a client");
+    let collection = client.database("db").collection::<Document>("s");
+    for id in 0..10 {
+        let insert = collection.insert_one(doc! { "_id": id, "n": 1 });
+        insert.await.expect("a reply");
+    }
+    let stop = Arc::<AtomicBool>::default();
+    let tasks = (0..4).map(|_| tokio::spawn(use_sessions(client.clone(), stop.clone())));
+    let tasks: Vec<_> = tasks.collect();
+    let pause = || tokio::time::sleep(Duration::from_millis(500));
+    pause().await;
+    server.disconnect(0);
+    pause().await;
+    server.step_down();
+    pause().await;
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.expect("it does not panic");
+    }
+    let mut session = client.start_session().await.expect("a session");
+    let insert = async |session: &mut _| {
+        collection
+            .insert_one(doc! { "text": DOCUMENT_TEXT })
+            .session(&mut *session)
+            .await?;
+        Ok(())
+    };
+    let run = session.start_transaction().and_run2(insert);
+    run.await.expect("it succeeds in the end");
+    session.end().await.expect("nothing is left to abort");
+    let recorded = client.clone();
+    client.shutdown().await;
+    recorded.recording().expect("it was recorded")
+}
+
 #[test]
-fn a_session_of_the_application_ends_the_replay_by_name() {
-    let server = Embedded::start(ServeOptions::replica_set("rs", 1)).expect("a server");
-    let file = runtime().block_on(async {
-        let client = client(server.uri(), WHOLE).expect("a client");
-        let session = client
-            .start_session()
-            .into_future()
-            .await
-            .expect("a session");
-        drop(session);
-        client.recording().expect("it was recorded")
-    });
-    let last = last_step(&file);
-    let expected = "recordings do not keep a session of the application";
-    let is_named = matches!(&last.verdict, Verdict::Unknown(text) if text.contains(expected));
-    assert!(is_named, "{last:?}");
+fn sessions_transactions_and_bulk_writes_replay_to_the_same_actions() {
+    for options in [
+        ServeOptions::replica_set("rs", 3),
+        ServeOptions::sharded(2),
+        ServeOptions::load_balanced(2),
+    ] {
+        let server = Embedded::start(options).expect("a server");
+        let file = runtime().block_on(recorded_sessions(&server));
+        assert_same(&file);
+        let printed = read(&file);
+        let printed: Vec<String> = printed.print().map(|step| step.input).collect();
+        for expected in [
+            "a transaction is started",
+            "is to be committed",
+            "is to be aborted",
+            "a repeated transaction",
+            "was given up",
+        ] {
+            let has_it = printed.iter().any(|line| line.contains(expected));
+            assert!(has_it, "no step with {expected:?}");
+        }
+        let text = DOCUMENT_TEXT.as_bytes();
+        assert!(!file.windows(text.len()).any(|bytes| bytes == text));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use bson::{Document, doc};
 use onionskin::lock_times;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::{Client, TokioRuntime};
 use std::{
     sync::Arc,

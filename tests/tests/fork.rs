@@ -13,7 +13,7 @@ use onionskin_blocking::{
     event::{Event, EventKind, PoolEvent},
     system::run_on_thread,
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use std::{
     env,
     process::Command,

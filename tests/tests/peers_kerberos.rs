@@ -6,7 +6,7 @@
 //! `server`. `tests/peers/kerberos` has the programs and libraries that these tests need.
 
 use onionskin_deployment::deployment::{AuthMechanism, User};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::peers::{
     self, Peer,
     kerberos::{self, Kdc, PASSWORD},

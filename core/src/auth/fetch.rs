@@ -42,6 +42,13 @@ pub enum Inquiry {
     Call(ProviderCall),
 }
 
+impl Inquiry {
+    /// True if the work for the answer occupies a thread that cannot be stopped.
+    pub(crate) const fn occupies_thread(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Call(ProviderCall::Blocking(_)))
+    }
+}
+
 /// The answer to an [`Inquiry`].
 #[derive(Clone)]
 pub enum Finding {

@@ -50,6 +50,9 @@ enum Documents {
         start: usize,
         first: usize,
     },
+    /// The documents of a recorded command, of which only those before the first statement that can
+    /// affect several documents are known.
+    Recorded(Portion),
 }
 
 /// The number of bytes that the operations of a bulk write leave free in a message (Bulk Write
@@ -96,6 +99,13 @@ impl Sequence {
         }
     }
 
+    pub(super) fn recorded(before: Portion) -> Self {
+        Self {
+            identifier: "updates",
+            documents: Documents::Recorded(before),
+        }
+    }
+
     /// Returns the documents of a portion, or all documents without a portion.
     pub(super) fn documents(&self, portion: Option<Portion>) -> &[u8] {
         let all = match &self.documents {
@@ -104,6 +114,7 @@ impl Sequence {
             Documents::Operations { list, start, .. } => {
                 list.0.bytes.get(*start..).unwrap_or_default()
             }
+            Documents::Recorded(_) => &[],
         };
         let end = portion.map_or(all.len(), |portion| portion.bytes);
         all.get(..end).unwrap_or(all)
@@ -114,30 +125,38 @@ impl Sequence {
     /// number (RW-8). The size of the rest of the message is not counted here, so a command that
     /// just misses the statement counts as well.
     pub(crate) fn may_send_multi(&self, max_documents: usize, max_bytes: usize) -> bool {
+        let before = self.before_multi(max_documents, max_bytes);
+        before.is_some_and(|before| before.documents < max_documents)
+    }
+
+    /// Returns the documents before the first statement that can affect several documents, of which
+    /// at most `max_documents` are counted. `None` if there is no such statement, or if the
+    /// documents before it have `max_bytes` or more.
+    pub(super) fn before_multi(&self, max_documents: usize, max_bytes: usize) -> Option<Portion> {
         let (multi, start) = match &self.documents {
-            Documents::Whole(_) => return false,
+            Documents::Whole(_) => return None,
             Documents::Rest { list, start } => (list.multi(), *start),
             Documents::Operations { list, start, .. } => (&list.0.multi, *start),
+            Documents::Recorded(before) => {
+                return Some(*before).filter(|before| before.bytes < max_bytes);
+            }
         };
-        let Some(multi) = multi.next(start) else {
-            return false;
-        };
-        let before = multi - start;
-        if before >= max_bytes {
-            return false;
+        let bytes = multi.next(start)? - start;
+        if bytes >= max_bytes {
+            return None;
         }
-        let documents = self.documents(None);
-        let (mut offset, mut count) = (0, 0);
-        while offset < before && count < max_documents {
-            let rest = documents.get(offset..).unwrap_or_default();
+        let all = self.documents(None);
+        let (mut offset, mut documents) = (0, 0);
+        while offset < bytes && documents < max_documents {
+            let rest = all.get(offset..).unwrap_or_default();
             match document_bytes(rest) {
                 Ok(bytes) => offset += bytes,
-                // Framing fails.
-                Err(_) => return true,
+                // Framing fails there.
+                Err(_) => break,
             }
-            count += 1;
+            documents += 1;
         }
-        count < max_documents
+        Some(Portion { documents, bytes })
     }
 
     /// Returns the sections of a portion: the identifier and the documents of each. The section
@@ -150,7 +169,7 @@ impl Sequence {
         let documents = self.documents(portion);
         let mut last = (self.identifier, Cow::Borrowed(documents));
         let first = match &self.documents {
-            Documents::Whole(_) | Documents::Rest { .. } => None,
+            Documents::Whole(_) | Documents::Rest { .. } | Documents::Recorded(_) => None,
             Documents::Operations {
                 list, first: at, ..
             } => {
@@ -200,7 +219,9 @@ impl Sequence {
         let is_split = !matches!(self.documents, Documents::Whole(_)) && sent.is_none();
         let documents = self.documents(sent);
         let portion = match &self.documents {
-            Documents::Whole(_) | Documents::Rest { .. } => limits.fit(documents, is_split, |_| 0),
+            Documents::Whole(_) | Documents::Rest { .. } | Documents::Recorded(_) => {
+                limits.fit(documents, is_split, |_| 0)
+            }
             Documents::Operations { list, first, .. } => {
                 let mut limits = limits;
                 // The rest of the message, such as its header and the session, has a reserve.

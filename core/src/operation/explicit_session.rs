@@ -205,9 +205,9 @@ pub(crate) enum SessionReadConcern {
 /// The part of a reply that a session of the application keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ReplyTimes {
-    operation: Option<Timestamp>,
+    pub(crate) operation: Option<Timestamp>,
     /// The `atClusterTime` of the reply or of its cursor.
-    snapshot: Option<Timestamp>,
+    pub(crate) snapshot: Option<Timestamp>,
     /// The `recoveryToken` of a transaction.
     pub(crate) recovery_token: Option<RawDocumentBuf>,
 }

@@ -36,7 +36,7 @@ pub(crate) struct InTransaction {
 }
 
 impl InTransaction {
-    pub(super) fn new(step: TransactionStep) -> Box<Self> {
+    pub(crate) fn new(step: TransactionStep) -> Box<Self> {
         Box::new(Self {
             step,
             starts: false,

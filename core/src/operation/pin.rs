@@ -21,9 +21,9 @@ pub(crate) struct PinId {
     pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
     /// The `requestID` of the exchange that made the pin.
-    request: i32,
+    pub(crate) request: i32,
     /// The number of pins that the same exchange had made before.
-    nth: usize,
+    pub(crate) nth: usize,
 }
 
 /// A cursor or transaction that holds a pin.

@@ -2,7 +2,7 @@
 //! of the client depend on them. The documents of the application are not among them.
 
 use super::{
-    Assessment, DocumentList, Exchange, MultiOffsets, Outcome, Request, documents::Sequence,
+    Assessment, Exchange, Outcome, Pin, PinHolder, PinUse, Portion, Request, documents::Sequence,
     reply::Received,
 };
 use crate::session::SessionId;
@@ -30,6 +30,10 @@ pub(crate) struct ExchangeEnd {
     pub(crate) session: Option<SessionId>,
     /// True if the session ends with the operation.
     pub(crate) ends_session: bool,
+    /// The use of a pin by the command, which the program can have changed.
+    pub(crate) pin: Option<PinUse>,
+    /// The pins that the client and the program have made.
+    pub(crate) pinned: Vec<PinHolder>,
 }
 
 impl Exchange {
@@ -37,9 +41,6 @@ impl Exchange {
     /// keep.
     pub(crate) fn recorded_end(&self, outcome: &Outcome) -> Result<ExchangeEnd, &'static str> {
         let state = &self.operation.exchange;
-        if !state.pinned.is_empty() {
-            return Err("a pinned connection");
-        }
         let transport = &self.lease.transport;
         if state.is_under_way && transport.is_unpacking() {
             return Err("a reply that was decompressed in part");
@@ -55,14 +56,20 @@ impl Exchange {
             opens_cursor: *outcome == Outcome::Abandoned && self.end_of_cursor().is_some(),
             session: self.operation.request.session,
             ends_session: self.operation.request.ends_session,
+            pin: self.operation.request.pin.as_ref().map(|pin| match pin {
+                PinUse::Borrowed(id) => PinUse::Borrowed(*id),
+                PinUse::Last(Pin(holder)) => PinUse::Last(Pin(*holder)),
+            }),
+            pinned: state.pinned.clone(),
         })
     }
 
     /// Brings an exchange that was not begun into this state, with the assessment of its reply.
-    pub(crate) fn replay_end(&mut self, end: &ExchangeEnd, assessment: Option<Assessment>) {
+    pub(crate) fn replay_end(&mut self, end: ExchangeEnd, assessment: Option<Assessment>) {
         let state = &mut self.operation.exchange;
         state.is_under_way = end.is_under_way;
         state.assessment = assessment;
+        state.pinned = end.pinned;
         if end.opens_cursor {
             state.reply = Some(Received::Replaced(reply_with_cursor().into_bytes()));
         }
@@ -80,6 +87,7 @@ impl Exchange {
         }
         self.operation.request.session = end.session;
         self.operation.request.ends_session = end.ends_session;
+        self.operation.request.pin = end.pin;
     }
 
     /// Returns the `requestID` of the message.
@@ -89,22 +97,15 @@ impl Exchange {
 }
 
 impl Request {
-    /// True if the command sends a statement that can affect several documents, whatever the limits
-    /// of the server are. `None` if it depends on them.
-    pub(crate) fn sends_multi(&self) -> Option<bool> {
-        let Some(sequence) = &self.sequence else {
-            return Some(false);
-        };
-        let with_least = sequence.may_send_multi(1, 1);
-        (with_least == sequence.may_send_multi(usize::MAX, usize::MAX)).then_some(with_least)
+    /// Returns the documents before the first statement that can affect several documents. The
+    /// limits of the server decide whether a message has that statement. `None` if there is none.
+    pub(crate) fn before_multi(&self) -> Option<Portion> {
+        let sequence = self.sequence.as_ref()?;
+        sequence.before_multi(usize::MAX, usize::MAX)
     }
 
-    /// Gives the command a statement that can affect several documents.
-    pub(crate) fn replay_multi(&mut self) {
-        let mut multi = MultiOffsets::default();
-        multi.push(0);
-        let empty = RawDocumentBuf::new().into_bytes();
-        let list = DocumentList::with_multi(empty, multi);
-        self.sequence = Some(Sequence::rest("updates", list, 0));
+    /// Gives the command a statement that can affect several documents, after these.
+    pub(crate) fn replay_multi(&mut self, before: Portion) {
+        self.sequence = Some(Sequence::recorded(before));
     }
 }

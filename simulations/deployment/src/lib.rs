@@ -1,8 +1,8 @@
 //! A simulated MongoDB deployment for tests of clients. The deployment does no I/O, reads no clock
 //! and has no threads: the caller brings it bytes and the time, and carries out its actions.
 //!
-//! The crate `onionskin-worlds` runs a deployment in virtual time, and `onionskin-simulations` runs
-//! it on real sockets.
+//! The crate `onionskin-worlds` runs a deployment in virtual time, and `onionskin-serve` runs it on
+//! real sockets.
 
 #![forbid(unsafe_code)]
 

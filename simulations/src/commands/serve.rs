@@ -8,10 +8,8 @@ use onionskin_deployment::{
     deployment::{AuthMechanism, CompressedReplies, ServerVersion, User},
     identity::{AwsIdentity, IssuerOptions, TokenIssuer},
 };
-use onionskin_simulations::{
-    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
-    simulate::scenarios,
-};
+use onionskin_serve::{CLIENT_SUBJECT, Embedded, ServeOptions};
+use onionskin_simulations::simulate::scenarios;
 use onionskin_worlds::world::{Disaster, VoidEvent};
 use std::{
     io::{self, Write as _},
@@ -372,6 +370,19 @@ pub(crate) fn run(serve: &Serve) -> io::Result<()> {
 mod tests {
     use super::*;
     use onionskin_core::time::Instant;
+
+    #[test]
+    fn each_scenario_of_the_command_can_be_served() {
+        for (name, scenario) in scenarios::list() {
+            let (options, _) = ServeOptions::of_scenario(&scenario, 1).expect(name);
+            let faults = options.faults.expect("faults");
+            assert_eq!(
+                faults.plan.back().map(|(_, last)| last),
+                Some(&Disaster::Heal),
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn equal_events_at_one_time_are_told_apart() {

@@ -7,10 +7,10 @@ mod report;
 pub use load::Pace;
 pub use report::{Report, Verdict};
 
-use crate::serve::{Embedded, ServeOptions};
 use load::Load;
 use narrator::Narrator;
 use onionskin::{Client, Error, Runtime, recording::RecordingOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_worlds::recorder::Recorder;
 use std::{
     io::{self, Write as _},

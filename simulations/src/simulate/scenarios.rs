@@ -21,14 +21,18 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    "abandoned-operations"
     "applications"
     "balancer"
+    "broken-selectors"
     "calm"
     "cancelled"
     "changed-members"
+    "cleared-pools"
     "closed-early"
     "crowded"
     "delayed-members"
+    "ended-streams"
     "exhausted"
     "failed-resumes"
     "failing-names"
@@ -49,6 +53,7 @@ scenarios! {
     "one-way"
     "overloaded"
     "partition"
+    "pinned-cursors"
     "polling"
     "queue-timeouts"
     "reconfigured"

@@ -190,7 +190,7 @@ const EXPECTATIONS: [fn(&mut Expect); 4] = [
 ];
 
 /// The rates of faults.
-const RATES: [fn(&mut Rates) -> &mut u16; 13] = [
+const RATES: [fn(&mut Rates) -> &mut u16; 14] = [
     |rates| &mut rates.refuse,
     |rates| &mut rates.vanish,
     |rates| &mut rates.reset,
@@ -204,6 +204,7 @@ const RATES: [fn(&mut Rates) -> &mut u16; 13] = [
     |rates| &mut rates.unresolved,
     |rates| &mut rates.unpolled,
     |rates| &mut rates.starved,
+    |rates| &mut rates.panic,
 ];
 
 fn is_for_first_client(scheduled: &Scheduled) -> bool {

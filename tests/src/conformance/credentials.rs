@@ -16,7 +16,7 @@ use onionskin_core::{
     uri,
 };
 use onionskin_deployment::identity::{IdentityOptions, IssuerOptions, TokenIssuer};
-use onionskin_simulations::identity::IdentityEndpoint;
+use onionskin_serve::identity::IdentityEndpoint;
 use std::{
     future::{pending, poll_fn},
     task::{Context, Poll},

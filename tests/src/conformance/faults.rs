@@ -15,7 +15,7 @@ use onionskin_core::{
     event::{Event, EventKind, PoolEvent},
 };
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use std::{
     collections::BTreeSet,
     net::TcpStream,

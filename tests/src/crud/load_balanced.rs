@@ -7,7 +7,7 @@ use super::{Bench, in_turn, report, within};
 use bson::{Document, doc, oid::ObjectId};
 use onionskin::{Collection, Cursor, Runtime};
 use onionskin_core::event::PoolEvent;
-use onionskin_simulations::serve::Embedded;
+use onionskin_serve::Embedded;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

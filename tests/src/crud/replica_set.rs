@@ -10,7 +10,7 @@ use onionskin::{
     options::{ReadMode, ReadPreference, WriteConcern},
 };
 use onionskin_core::address::Address;
-use onionskin_simulations::serve::Embedded;
+use onionskin_serve::Embedded;
 use std::{collections::BTreeSet, time::Duration};
 
 /// The number of inserts before and after each step-down.

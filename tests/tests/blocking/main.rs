@@ -8,7 +8,7 @@ use onionskin_blocking::{
     error::{Error, ErrorKind},
     event::{CommandEvent, Event, EventKind, EventListener},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     compressors::with_compressors,
     conformance::server::{Gate, Server, Step, SystemPort, answer},

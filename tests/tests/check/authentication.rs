@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use onionskin_blocking::BlockingRuntime;
 use onionskin_check::Stage;
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     conformance::server::{Server, answer, hello},
     peers::{FerretDb, ferretdb},

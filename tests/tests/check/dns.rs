@@ -3,7 +3,7 @@
 use super::*;
 use onionskin_check::check_with;
 use onionskin_core::dns::ResolverConfig;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::name_server::NameServer;
 
 /// Returns options whose only name server is this one.

@@ -4,7 +4,7 @@ use super::*;
 use bson::{DateTime, doc};
 use onionskin_check::{Stage, Value};
 use onionskin_core::options::Compressor;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::{Server, Step, answer, hello};
 use std::io::{Read as _, Write as _};
 

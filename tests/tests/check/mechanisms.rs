@@ -10,10 +10,7 @@ use onionskin_deployment::{
         AwsIdentities, AwsIdentity, IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer,
     },
 };
-use onionskin_simulations::{
-    identity::IdentityEndpoint,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_serve::{Embedded, ServeOptions, identity::IdentityEndpoint};
 use onionskin_tests::variables::WithVariables;
 use std::{
     net::TcpListener,

@@ -1,7 +1,7 @@
 //! Connection strings and options that cannot be used.
 
 use super::*;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 
 #[test]
 fn a_connection_string_that_cannot_be_parsed_is_not_shown() {

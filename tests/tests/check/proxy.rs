@@ -2,7 +2,7 @@
 
 use super::*;
 use onionskin_deployment::socks5::{Socks5Exchange, Socks5Fault, Socks5Server, Socks5Step};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::SystemPort;
 use std::{
     io::{self, Read, Write},

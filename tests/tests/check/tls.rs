@@ -1,7 +1,7 @@
 //! Servers whose TLS a client cannot use.
 
 use super::*;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     conformance::server::{Server, answer},
     peers::{FerretDb, Scratch, ferretdb},

@@ -3,7 +3,7 @@
 use super::*;
 use bson::{Document, doc};
 use onionskin_check::MAX_SERVERS;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::{Gate, Server, Step, answer, hello};
 use std::{
     io::Read as _,

@@ -15,9 +15,9 @@ use onionskin_deployment::{
     deployment::{AuthMechanism, User},
     identity::{IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer},
 };
-use onionskin_simulations::{
+use onionskin_serve::{
+    CLIENT_SUBJECT, Embedded, ServeOptions,
     identity::{IdentityEndpoint, IdentityTls},
-    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
 use onionskin_tests::{
     compressors::with_compressors,

@@ -14,7 +14,7 @@ use onionskin_core::{
     log::{self, Component, LogOptions, Value},
 };
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::{Client, TokioRuntime};
 use serde_json::{Map, json};
 use std::{

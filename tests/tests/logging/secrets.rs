@@ -20,7 +20,7 @@ use onionskin_deployment::{
     deployment::{AuthMechanism, User},
     identity::{AwsIdentities, AwsIdentity, IssuerOptions, TokenClaims, TokenIssuer},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::TokioRuntime;
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -11,7 +11,7 @@ use crate::{
 };
 use bson::{Document, doc};
 use onionskin_core::log::LogOptions;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use tracing::Level;
 
 const ELLIPSIS: &str = "...";

@@ -12,10 +12,7 @@ use onionskin_deployment::{
     deployment::{AuthMechanism, User},
     identity::{IdentityOptions, IssuerOptions, TokenClaims, TokenIssuer},
 };
-use onionskin_simulations::{
-    identity::IdentityEndpoint,
-    serve::{Embedded, ServeOptions},
-};
+use onionskin_serve::{Embedded, ServeOptions, identity::IdentityEndpoint};
 use onionskin_tests::peers::{self, EveryMechanism, Scratch};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@
 
 use onionskin_core::options::Compressor;
 use onionskin_deployment::deployment::CompressedReplies;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::peers;
 use std::{path::Path, process::Command, time::Duration};
 

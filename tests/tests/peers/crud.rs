@@ -6,7 +6,7 @@ use bson::doc;
 use onionskin::{Client, Error, error::ErrorKind, options::ServerApi};
 use onionskin_core::{error::TlsFault, uri};
 use onionskin_deployment::deployment::{ServerVersion, User};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     crud,
     peers::{self, Certificates, FerretDb},

@@ -3,7 +3,7 @@
 
 use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     crud,
     peers::{self, ProxyProtocol, Scratch},

@@ -8,7 +8,7 @@ use onionskin_core::{
     error::{DnsFailure, Error, ErrorKind},
     event::{EventKind, SdamEvent},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     moved_time::MovedTime,
     name_server::look_up,

@@ -3,7 +3,7 @@
 
 use onionskin::{Client, HostResolver};
 use onionskin_core::{address::Address, dns::ResolverConfig};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     compressors::with_compressors,
     peers::{self, Nsd},

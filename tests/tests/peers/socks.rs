@@ -5,7 +5,7 @@ use bson::doc;
 use onionskin::{Client, Error};
 use onionskin_core::error::ErrorKind;
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     compressors::with_compressors,
     crud,

@@ -4,7 +4,7 @@
 use super::{OPTIONS, root, text_below};
 use bson::doc;
 use onionskin_core::options::{ClientOptions, EventHandler};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use std::{
     collections::BTreeSet,
     fs,

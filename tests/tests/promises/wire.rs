@@ -4,7 +4,7 @@ use crate::shown;
 use bson::{Bson, Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::event::{CommandEvent, Event, EventKind};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::TokioRuntime;
 use std::sync::{Arc, Mutex, MutexGuard};
 

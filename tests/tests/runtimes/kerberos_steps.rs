@@ -5,7 +5,7 @@ use onionskin::options::{
     CanonicalizeHostName, ClientOptions, Kerberos, KerberosTarget, SecurityContext,
 };
 use onionskin_deployment::deployment::User;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use std::{
     sync::{
         Arc, Condvar, Mutex,

@@ -250,33 +250,6 @@ pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
     vec![format!("{path}: the workspace's lints are missing")]
 }
 
-/// Finds differences between the dependencies and the list of permitted ones, and entries of the
-/// list that occur twice or have no reason.
-pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
-    let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
-    let mut present: BTreeSet<String> = tree.lines().filter_map(name).collect();
-    present.remove("onionskin-core");
-    let mut listed = BTreeSet::new();
-    let mut found = Vec::new();
-    for line in allowed
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        let (name, reason) = line.split_once(':').unwrap_or((line, ""));
-        if reason.trim().is_empty() {
-            found.push(format!("{name}: no reason is given"));
-        }
-        if !listed.insert(name.trim().to_owned()) {
-            found.push(format!("{name}: listed twice"));
-        }
-    }
-    let new = present.difference(&listed);
-    found.extend(new.map(|name| format!("{name}: a new dependency; list it with its reason")));
-    let stale = listed.difference(&present);
-    found.extend(stale.map(|name| format!("{name}: no longer a dependency; take it off the list")));
-    found
-}
-
 #[test]
 fn io_and_nondeterminism_in_the_core_are_found() {
     for bad in [
@@ -376,19 +349,4 @@ fn a_package_without_the_workspace_lints_is_found() {
     assert_eq!(without_lints("a/Cargo.toml", "[package]\n").len(), 1);
     assert!(without_lints("a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n").is_empty());
     assert!(without_lints("Cargo.toml", "[workspace]\n").is_empty());
-}
-
-#[test]
-fn new_stale_and_unexplained_dependencies_are_found() {
-    let tree = "onionskin-core v0.1.0 (/x)\nbson v3.1.0\nsha2 v0.10.9\nsha2 v0.10.9 (*)\n";
-    assert!(dependencies(tree, "# a list\nbson: documents\nsha2: SCRAM\n").is_empty());
-    assert_eq!(
-        dependencies(tree, "bson: documents\nbson: again\nmd-5:\n"),
-        [
-            "bson: listed twice",
-            "md-5: no reason is given",
-            "sha2: a new dependency; list it with its reason",
-            "md-5: no longer a dependency; take it off the list",
-        ]
-    );
 }

@@ -2,6 +2,7 @@
 //! that the rule finds violations. `cargo tidy` runs them.
 
 mod constants;
+mod crates;
 mod docs;
 mod fences;
 mod lengths;
@@ -32,9 +33,6 @@ const ADAPTERS: [&str; 3] = ["async-std", "smol", "tokio"];
 
 /// The blocking adapter, which is a runtime itself.
 const BLOCKING: &str = "blocking";
-
-/// The list of crates that the core may depend on, each with a reason.
-const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
 
 /// The names of the client, of its parts, and of types and modules that belong to them.
 const NAMES: [&str; 19] = [
@@ -256,37 +254,6 @@ fn patterns_for_network_errors_also_match_tls_errors() {
     for folder in ["core/src/", "adapters/"] {
         check(rust_under(folder), fences::patterns_without_tls);
     }
-}
-
-#[test]
-fn the_core_depends_only_on_listed_crates() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "tree",
-            "--package",
-            "onionskin-core",
-            "--edges",
-            "normal",
-            "--prefix",
-            "none",
-        ])
-        .args(["--locked", "--offline"])
-        .current_dir(root())
-        .output()
-        .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let tree = String::from_utf8_lossy(&output.stdout);
-    let violations = fences::dependencies(&tree, &read(CORE_DEPENDENCIES));
-    assert!(
-        violations.is_empty(),
-        "{CORE_DEPENDENCIES}:\n{}",
-        violations.join("\n")
-    );
 }
 
 #[test]

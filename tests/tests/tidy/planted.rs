@@ -1,7 +1,7 @@
 //! The rules about planted bugs (`tests/planted/run.sh`).
 
 use crate::source::{files, read, root};
-use std::process::Command;
+use std::{collections::BTreeSet, process::Command};
 
 /// The smallest number of planted bugs.
 const LEAST: usize = 20;
@@ -13,17 +13,25 @@ fn patches() -> Vec<String> {
     patches
 }
 
+/// Returns a field of the head of a patch.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let head = text.split("\n\n").next().unwrap_or_default();
+    let mut lines = head.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// Returns the name of the scenario that finds the bug of a patch.
+fn scenario_of(text: &str) -> &str {
+    let find = field(text, "Find").unwrap_or_default();
+    find.split(' ').next().unwrap_or_default()
+}
+
 /// Returns what is wrong with the head of a patch.
 fn fault(text: &str) -> Option<&'static str> {
-    let field = |name: &str| {
-        let head = text.split("\n\n").next().unwrap_or_default();
-        let mut lines = head.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    };
-    let find = field("Find").unwrap_or_default();
-    let name = find.split(' ').next().unwrap_or_default();
+    let find = field(text, "Find").unwrap_or_default();
+    let name = scenario_of(text);
     let scenario = root().join(format!("simulations/scenarios/{name}.toml"));
-    if !field("Bug").is_some_and(|bug| bug.ends_with('.')) {
+    if !field(text, "Bug").is_some_and(|bug| bug.ends_with('.')) {
         return Some("`Bug` is not a sentence");
     }
     // `run.sh` replaces the last word by the seed that fails.
@@ -31,7 +39,7 @@ fn fault(text: &str) -> Option<&'static str> {
     if !scenario.is_file() || !ends_with_seeds {
         return Some("`Find` does not begin with a scenario and end with seeds");
     }
-    let is_known = matches!(field("Exit"), Some("3" | "4" | "5"));
+    let is_known = matches!(field(text, "Exit"), Some("3" | "4" | "5"));
     (!is_known).then_some("`Exit` is not 3, 4 or 5")
 }
 
@@ -49,6 +57,22 @@ fn planted_bugs_say_what_they_are_and_what_finds_them() {
     ] {
         assert!(fault(&head.replace(part, other)).is_some(), "{other}");
     }
+}
+
+#[test]
+fn each_scenario_finds_a_planted_bug() {
+    let found = patches().into_iter().map(|path| read(&path));
+    let found: BTreeSet<String> = found.map(|text| scenario_of(&text).to_owned()).collect();
+    let name = |path: String| {
+        let file = path.strip_prefix("simulations/scenarios/")?;
+        file.strip_suffix(".toml").map(str::to_owned)
+    };
+    let scenarios: BTreeSet<String> = files().into_iter().filter_map(name).collect();
+    let missing: Vec<&String> = scenarios.difference(&found).collect();
+    assert!(
+        missing.is_empty(),
+        "plant a bug in tests/planted for {missing:?}"
+    );
 }
 
 /// A patch that no longer applies must be renewed with the code that it changes.

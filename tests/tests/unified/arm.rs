@@ -14,7 +14,7 @@ use onionskin_deployment::{
     deployment::{AuthMechanism, DeploymentOptions, ServerVersion, User},
     identity::{IssuerOptions, TokenClaims, TokenIssuer},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_smol::SmolRuntime;
 use onionskin_tests::peers::{FerretDb, Peer, ferretdb};
 use onionskin_tokio::TokioRuntime;

@@ -4,7 +4,11 @@
 use super::operations::Waiting;
 use crate::{
     auth::Finding,
-    client::{Client, Progress, QUESTION_LIMIT, Timer, connections::State},
+    client::{
+        Client, Progress, QUESTION_LIMIT, Timer,
+        connections::State,
+        recording::{Kind, put_ask},
+    },
     error::{Error, Wait},
     operation::{Ask, Exchange, OperationId, Span, gridfs::StreamLimit},
     time::Instant,
@@ -30,31 +34,43 @@ impl Client {
         ask: Ask,
         held: Option<&mut Exchange>,
     ) -> Progress {
-        self.note_lacking(now, "the question of a program");
+        let during = held.as_deref().map(Exchange::operation);
+        self.begin_entry(now, Kind::Ask, |out| put_ask(out, span, &ask, during));
+        let progress = self.ask_for_program(now, span, ask, held);
+        self.settle(now);
+        self.end_entry(|digest| digest.progress(&progress));
+        progress
+    }
+
+    fn ask_for_program(
+        &mut self,
+        now: Instant,
+        span: &mut Span,
+        ask: Ask,
+        held: Option<&mut Exchange>,
+    ) -> Progress {
         let timeout = ask.timeout.or(self.settings.timeout);
         let (id, deadline) = self.attempts.operations.open(now, span, timeout);
-        let progress = if self.life.is_closed() {
-            Progress::Failed(self.life.error())
-        } else if deadline.is_some_and(|deadline| deadline <= now) {
-            Progress::Failed(too_late())
-        } else {
-            let limit = deadline.map_or(QUESTION_LIMIT, |deadline| deadline.saturating_since(now));
-            let limit = limit.min(QUESTION_LIMIT);
-            let asked = self.questions.ask_for_program(now, id, ask.inquiry, limit);
-            match asked {
-                Ok(question) => {
-                    if let Some(exchange) = held {
-                        self.hold(now, exchange, limit);
-                    }
-                    let waiting = Waiting::ForAnswer(question, deadline);
-                    self.attempts.operations.wait(id, waiting);
-                    Progress::Waiting(id)
+        if self.life.is_closed() {
+            return Progress::Failed(self.life.error());
+        }
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Progress::Failed(too_late());
+        }
+        let limit = deadline.map_or(QUESTION_LIMIT, |deadline| deadline.saturating_since(now));
+        let limit = limit.min(QUESTION_LIMIT);
+        let asked = self.questions.ask_for_program(now, id, ask.inquiry, limit);
+        match asked {
+            Ok(question) => {
+                if let Some(exchange) = held {
+                    self.hold(now, exchange, limit);
                 }
-                Err(reason) => Progress::Answered(Err(reason)),
+                let waiting = Waiting::ForAnswer(question, deadline);
+                self.attempts.operations.wait(id, waiting);
+                Progress::Waiting(id)
             }
-        };
-        self.settle(now);
-        progress
+            Err(reason) => Progress::Answered(Err(reason)),
+        }
     }
 
     /// Returns the time limit of a stream that is opened now. `timeout` is the limit that the

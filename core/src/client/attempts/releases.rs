@@ -28,9 +28,11 @@ impl Client {
     /// Releases the pin of a cursor or a transaction. The connection is checked in when its last
     /// pin is released.
     pub fn release(&mut self, now: Instant, pin: Pin) {
-        self.note_lacking(now, "a pinned connection");
-        self.release_pin(pin);
-        self.settle(now);
+        let resources = CursorResources {
+            pin: Some(pin),
+            ..CursorResources::default()
+        };
+        self.release_cursor(now, resources);
     }
 
     /// Gives back the session of a cursor and releases its pin.

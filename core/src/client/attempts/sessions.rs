@@ -1,7 +1,10 @@
 //! The sessions that applications start: their times, and what they add to commands.
 
 use crate::{
-    client::Client,
+    client::{
+        Client,
+        recording::{Kind, SessionInput},
+    },
     connection::ConnectionFacts,
     description::ServerType,
     error::{Error, ErrorKind},
@@ -45,7 +48,19 @@ impl Client {
         now: Instant,
         options: &SessionOptions,
     ) -> Result<StartedSession, Error> {
-        self.note_lacking(now, "a session of the application");
+        self.begin_entry(now, Kind::Session, |out| {
+            SessionInput::Start(Box::new(options.clone())).put(out)
+        });
+        let started = self.begin_session(now, options);
+        self.end_entry(|digest| digest.started_session(&started));
+        started
+    }
+
+    fn begin_session(
+        &mut self,
+        now: Instant,
+        options: &SessionOptions,
+    ) -> Result<StartedSession, Error> {
         options.check()?;
         if self.life.is_closed() {
             return Err(self.life.error());
@@ -75,18 +90,25 @@ impl Client {
     /// Raises the operation time of a session of the application to this one. Does nothing if it is
     /// not later.
     pub fn advance_operation_time(&mut self, session: SessionId, time: Timestamp) {
+        let input = SessionInput::AdvanceOperation(session, time);
+        self.begin_timeless_entry(Kind::Session, |out| input.put(out));
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
             state.advance_operation_time(time);
         }
+        self.end_entry(|_| {});
     }
 
     /// Raises the cluster time of a session of the application to this one. Does nothing if it is
     /// not later. Commands of this session send it; others follow once a reply has confirmed it
     /// (Driver Sessions Specification, *advanceClusterTime*).
     pub fn advance_cluster_time(&mut self, session: SessionId, time: &ClusterTime) {
+        self.begin_timeless_entry(Kind::Session, |out| {
+            SessionInput::AdvanceCluster(session, time.clone()).put(out)
+        });
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
             state.advance_cluster_time(time);
         }
+        self.end_entry(|_| {});
     }
 
     /// Fails if the operation uses a session of the application that has ended or belongs to the

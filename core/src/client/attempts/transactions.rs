@@ -3,21 +3,30 @@
 use super::sessions::ended_session_error;
 use crate::{
     address::Address,
-    client::Client,
+    client::{
+        Client,
+        recording::{Kind, SessionInput},
+    },
     description::ServerType,
     error::{Error, Label},
     operation::{
-        Command, CommandKind, Exchange, Operation, PinUse, PinnedFor, Place, RunLimit, Transaction,
-        TransactionOptions, TransactionRun, TransactionState, TransactionStep, crud::Defaults,
-        is_retryable_overload,
+        Command, CommandKind, Exchange, ExplicitSession, Operation, PinUse, PinnedFor, Place,
+        RunLimit, TransactionOptions, TransactionRun, TransactionState, TransactionStep,
+        crud::Defaults, is_retryable_overload,
     },
     session::SessionId,
     time::Instant,
 };
 use std::time::Duration;
 
-/// The commit or the abort of a transaction, with its time limit. Returns the command to run.
-type End = fn(&mut Transaction, SessionId, Option<Duration>) -> Result<Option<Command>, Error>;
+/// The ways in which an application ends a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum TransactionEnd {
+    Commit,
+    Abort,
+    /// The session ends, and its transaction is aborted if one is in progress.
+    AbortAtEnd,
+}
 
 impl Client {
     /// Starts a transaction in a session of the application. Nothing is sent: the next command of
@@ -27,6 +36,21 @@ impl Client {
     /// Fails if the session is in a transaction or takes snapshots, and for an unacknowledged write
     /// concern.
     pub fn start_transaction(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        options: &TransactionOptions,
+        of_client: &Defaults,
+    ) -> Result<(), Error> {
+        self.begin_entry(now, Kind::Session, |out| {
+            SessionInput::start_transaction(session, options, of_client).put(out)
+        });
+        let started = self.begin_transaction(now, session, options, of_client);
+        self.end_entry(|digest| digest.started_transaction(&started));
+        started
+    }
+
+    fn begin_transaction(
         &mut self,
         now: Instant,
         session: SessionId,
@@ -64,11 +88,7 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
-        let state = self.attempts.explicit.get(&session);
-        if timeout.is_some() && state.is_some_and(|state| state.run.is_some()) {
-            return Err(own_timeout_error());
-        }
-        self.end_transaction(now, session, timeout, Transaction::commit)
+        self.end_transaction(now, session, TransactionEnd::Commit, timeout)
     }
 
     /// Aborts the transaction of a session: returns the command to run, or `None` if there is
@@ -84,7 +104,7 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
-        self.end_transaction(now, session, timeout, Transaction::abort)
+        self.end_transaction(now, session, TransactionEnd::Abort, timeout)
     }
 
     /// Aborts the transaction of a session that ends, if one is in progress: returns the command to
@@ -97,27 +117,51 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
-        match self.transaction_state(session).is_active() {
-            true => self.abort_transaction(now, session, timeout),
-            false => Ok(None),
-        }
+        self.end_transaction(now, session, TransactionEnd::AbortAtEnd, timeout)
     }
 
-    /// Ends the transaction of a session with a commit or an abort. Gives up its place if that
-    /// needs no command.
-    fn end_transaction(
+    /// Ends the transaction of a session with a commit or an abort.
+    pub(in crate::client) fn end_transaction(
         &mut self,
         now: Instant,
         session: SessionId,
+        end: TransactionEnd,
         timeout: Option<Duration>,
-        end: End,
+    ) -> Result<Option<Command>, Error> {
+        let input = SessionInput::EndTransaction(session, end, timeout);
+        self.begin_entry(now, Kind::Session, |out| input.put(out));
+        let ended = self.next_end_of_transaction(now, session, end, timeout);
+        self.end_entry(|digest| digest.ended_transaction(&ended));
+        ended
+    }
+
+    /// Returns the command that ends the transaction. Gives up the place of the transaction if that
+    /// needs no command.
+    fn next_end_of_transaction(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        end: TransactionEnd,
+        timeout: Option<Duration>,
     ) -> Result<Option<Command>, Error> {
         let state = self.attempts.explicit.get_mut(&session);
+        let is_active = |state: &ExplicitSession| state.transaction.state().is_active();
+        if end == TransactionEnd::AbortAtEnd && !state.as_deref().is_some_and(is_active) {
+            return Ok(None);
+        }
         let state = state.ok_or_else(ended_session_error)?;
+        if end == TransactionEnd::Commit && timeout.is_some() && state.run.is_some() {
+            return Err(own_timeout_error());
+        }
         let timeout = timeout.or_else(|| state.end_timeout());
         let timeout = timeout.or(self.settings.timeout);
         let transaction = &mut state.transaction;
-        let command = end(transaction, session, timeout)?;
+        let command = match end {
+            TransactionEnd::Commit => transaction.commit(session, timeout)?,
+            TransactionEnd::Abort | TransactionEnd::AbortAtEnd => {
+                transaction.abort(session, timeout)?
+            }
+        };
         if command.is_none() {
             let place = transaction.leave_place();
             self.give_up(place);
@@ -135,28 +179,40 @@ impl Client {
         session: SessionId,
         timeout: Option<Duration>,
     ) -> TransactionRun {
-        let Some(state) = self.attempts.explicit.get_mut(&session) else {
-            return TransactionRun::new(now, timeout);
+        let input = SessionInput::BeginRun(session, timeout);
+        self.begin_entry(now, Kind::Session, |out| input.put(out));
+        let run = match self.attempts.explicit.get_mut(&session) {
+            None => TransactionRun::new(now, timeout),
+            Some(state) => {
+                let timeout = timeout.or(state.default_timeout);
+                let timeout = timeout.or(self.settings.timeout);
+                let run = TransactionRun::new(now, timeout);
+                let deadline = run.deadline();
+                let limit = timeout.map(|timeout| RunLimit { timeout, deadline });
+                run.within(std::mem::replace(&mut state.run, limit))
+            }
         };
-        let timeout = timeout.or(state.default_timeout);
-        let timeout = timeout.or(self.settings.timeout);
-        let run = TransactionRun::new(now, timeout);
-        let deadline = run.deadline();
-        let limit = timeout.map(|timeout| RunLimit { timeout, deadline });
-        run.within(std::mem::replace(&mut state.run, limit))
+        self.end_entry(|_| {});
+        run
     }
 
     /// Ends the time limit of a transaction that was run until it succeeded. If it ran within
     /// another run of the session, the limit of that one applies again.
     pub fn end_transaction_run(&mut self, session: SessionId, run: &TransactionRun) {
+        let input = SessionInput::EndRun(session, run.outer());
+        self.begin_timeless_entry(Kind::Session, |out| input.put(out));
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
             state.run = run.outer();
         }
+        self.end_entry(|_| {});
     }
 
     /// Returns a random number for the pause before a transaction is repeated.
     pub fn jitter(&mut self) -> u64 {
-        self.attempts.pauses.next_u64()
+        self.begin_timeless_entry(Kind::Session, |out| SessionInput::Jitter.put(out));
+        let number = self.attempts.pauses.next_u64();
+        self.end_entry(|digest| digest.number(number));
+        number
     }
 
     /// Returns the state of the transaction of a session.

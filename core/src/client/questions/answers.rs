@@ -24,7 +24,10 @@ impl Client {
     /// no harm: no connection waits for the answer, but later connections can use its keys. An
     /// answer of the wrong type counts as [`Answer::None`].
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
-        self.begin_entry(now, Kind::Answer, |out| put_answer(out, id, &answer));
+        let is_for_client = self.questions.is_asked(id);
+        self.begin_entry(now, Kind::Answer, |out| {
+            put_answer(out, id, &answer, is_for_client)
+        });
         match (self.questions.end(now, id, true), answer) {
             (Some(asker), answer) => self.answer(now, id, asker, Some(answer)),
             (None, Answer::Keys(keys)) => self.connections.handle_keys(now, &[], &keys),

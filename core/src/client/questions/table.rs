@@ -30,7 +30,6 @@ use crate::{
     description::ServerId,
     dns::DnsQuery,
     operation::OperationId,
-    options::ProviderCall,
     random::Random,
     revocation::StatusChecks,
     time::Instant,
@@ -106,14 +105,6 @@ enum Work {
 impl Work {
     const fn is_stoppable(self) -> bool {
         matches!(self, Self::Derivation | Self::Other)
-    }
-}
-
-/// Returns the work of the shell for an inquiry.
-fn work_for(inquiry: &Inquiry) -> Work {
-    match inquiry {
-        Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_)) => Work::Blocking,
-        _ => Work::Other,
     }
 }
 
@@ -248,7 +239,10 @@ impl Questions {
         inquiry: Inquiry,
         limit: Duration,
     ) -> QuestionId {
-        let work = work_for(&inquiry);
+        let work = match inquiry.occupies_thread() {
+            true => Work::Blocking,
+            false => Work::Other,
+        };
         self.ask(now, work, asker, Question::Inquire(inquiry), limit)
     }
 
@@ -261,13 +255,19 @@ impl Questions {
         inquiry: Inquiry,
         limit: Duration,
     ) -> Result<QuestionId, String> {
-        let is_blocking = work_for(&inquiry) == Work::Blocking;
+        let is_blocking = inquiry.occupies_thread();
         if is_blocking {
             self.programs.check_room()?;
         }
         let id = self.announce(now, Question::Inquire(inquiry), limit);
         self.programs.add(id, operation, is_blocking);
         Ok(id)
+    }
+
+    /// True if the client itself asked this question, for example for a connection, and needs its
+    /// answer.
+    pub(in crate::client) fn is_asked(&self, id: QuestionId) -> bool {
+        self.asked.contains_key(&id)
     }
 
     fn ask(

@@ -1,5 +1,5 @@
-//! The answers of the application and of its environment in a recording: DNS records, and the
-//! choices of server selectors.
+//! The answers of the application and of its environment in a recording: those to the questions of
+//! the client and of programs, and the choices of server selectors.
 
 use super::{
     bytes::{Bytes, Unread, put_bytes, put_duration, put_number},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     auth::replayed_keys,
-    client::{Answer, QuestionId},
+    client::{Answer, Finding, QuestionId},
     description::TopologyDescription,
     dns::{DnsAnswer, DnsData},
     error::Error,
@@ -20,6 +20,8 @@ const NONE: u8 = 0;
 const RECORDS: u8 = 1;
 const NO_RECORDS: u8 = 2;
 const KEYS: u8 = 3;
+const FOUND: u8 = 4;
+const NOT_FOUND: u8 = 5;
 
 /// The numbers of the kinds of DNS records in a recording.
 const SERVICE: u8 = 1;
@@ -35,11 +37,13 @@ pub(super) struct Choice<'a> {
     accepted: Option<&'a [u8]>,
 }
 
-/// Writes the answer to a question. Fails with the name of an answer that a recording cannot keep.
+/// Writes the answer to a question. `is_for_client` is true if the client itself asked, for example
+/// for a connection. Fails with the name of an answer that a recording cannot keep.
 pub(in crate::client) fn put_answer(
     out: &mut Vec<u8>,
     question: QuestionId,
     answer: &Answer,
+    is_for_client: bool,
 ) -> Result<(), &'static str> {
     put_number(out, question.0);
     match answer {
@@ -54,6 +58,9 @@ pub(in crate::client) fn put_answer(
         }
         // The keys are secret, and decide nothing.
         Answer::Keys(_) => out.push(KEYS),
+        // A program reads the content, and is not replayed.
+        Answer::Found(Ok(_)) if !is_for_client => out.push(FOUND),
+        Answer::Found(Err(_)) if !is_for_client => out.push(NOT_FOUND),
         Answer::KerberosStep(_) | Answer::Found(_) => {
             return Err("the answer to a question");
         }
@@ -70,6 +77,8 @@ pub(super) fn answer(input: &mut Bytes<'_>) -> Result<(QuestionId, Answer), Unre
         RECORDS => Answer::Records(Ok(records(input)?)),
         NO_RECORDS => Answer::Records(Err(error(input)?)),
         KEYS => Answer::Keys(replayed_keys()),
+        FOUND => Answer::Found(Ok(Finding::Environment(Vec::new()))),
+        NOT_FOUND => Answer::Found(Err(String::new())),
         _ => return Err(Unread::Damaged(what)),
     };
     Ok((id, answer))

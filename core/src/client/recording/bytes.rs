@@ -3,6 +3,7 @@
 use crate::{
     connection::SocketId, error::Error, operation::OperationId, session::SessionId, time::Instant,
 };
+use bson::Timestamp;
 use std::time::Duration;
 
 /// The reason why an entry cannot be replayed.
@@ -63,6 +64,14 @@ pub(super) fn put_duration(out: &mut Vec<u8>, duration: Option<Duration>) {
         out,
         duration.map_or(0, |duration| nanos(duration).saturating_add(1)),
     );
+}
+
+/// Writes the time of a server, or none as 0.
+pub(super) fn put_timestamp(out: &mut Vec<u8>, at: Option<Timestamp>) {
+    put_number(out, at.map_or(0, |at| u64::from(at.time) + 1));
+    if let Some(at) = at {
+        put_number(out, at.increment.into());
+    }
 }
 
 /// The rest of an entry that is read.
@@ -127,6 +136,18 @@ impl<'a> Bytes<'a> {
     pub(super) fn instant(&mut self) -> Result<Option<Instant>, Unread> {
         let nanos = self.number("an instant")?;
         Ok(nanos.checked_sub(1).map(Instant::from_nanos))
+    }
+
+    pub(super) fn timestamp(&mut self) -> Result<Option<Timestamp>, Unread> {
+        let what = "the time of a server";
+        let Some(time) = self.number(what)?.checked_sub(1) else {
+            return Ok(None);
+        };
+        let part = |number: u64| u32::try_from(number).map_err(|_| Unread::Damaged(what));
+        Ok(Some(Timestamp {
+            time: part(time)?,
+            increment: part(self.number(what)?)?,
+        }))
     }
 
     pub(super) fn duration(&mut self) -> Result<Option<Duration>, Unread> {

@@ -5,7 +5,7 @@ use super::{
     errors::{kind_number, known_labels},
 };
 use crate::{
-    client::{Action, AfterExchange, Progress, Question, SocketUse},
+    client::{Action, AfterExchange, Progress, Question, SocketUse, StartedSession},
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange},
@@ -58,7 +58,7 @@ impl Digest {
         }
     }
 
-    fn number(&mut self, number: u64) {
+    pub(in crate::client) fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
 
@@ -146,6 +146,27 @@ impl Digest {
         match command {
             None => self.bytes(b"n"),
             Some(command) => self.command(command),
+        }
+    }
+
+    pub(in crate::client) fn started_session(&mut self, started: &Result<StartedSession, Error>) {
+        match started {
+            Ok(started) => self.bytes(&started.wire_id),
+            Err(error) => self.failure(error),
+        }
+    }
+
+    pub(in crate::client) fn started_transaction(&mut self, started: &Result<(), Error>) {
+        match started {
+            Ok(()) => self.bytes(b"t"),
+            Err(error) => self.failure(error),
+        }
+    }
+
+    pub(in crate::client) fn ended_transaction(&mut self, ended: &Result<Option<Command>, Error>) {
+        match ended {
+            Ok(command) => self.found_command(command.as_ref()),
+            Err(error) => self.failure(error),
         }
     }
 

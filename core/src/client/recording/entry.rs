@@ -9,16 +9,18 @@
 use super::{
     answers::{Choice, answer, choice},
     bytes::{Bytes, Unread, put_number, put_session},
-    command::{command, sessions},
+    command::{command, resources},
     errors::{error, put_assessment, put_error},
+    pins::{holders, pin_use, put_holders, put_pin_use},
+    question::{Asked, asked},
+    session::SessionInput,
     step::{ConnectionStep, step},
 };
 use crate::{
     client::{Answer, Outcome, QuestionId},
     connection::SocketId,
     error::Error,
-    operation::{Command, Exchange, ExchangeEnd, OperationId, Span},
-    session::SessionId,
+    operation::{Command, CursorResources, Exchange, ExchangeEnd, OperationId, Span},
 };
 
 /// Declares the kinds of inputs, with their numbers in a recording.
@@ -64,7 +66,7 @@ kinds! {
     Refuse = 10,
     /// An exchange was checked in.
     CheckIn = 11,
-    /// The sessions of cursors were given back.
+    /// The sessions and pins of cursors were given back.
     Release = 12,
     /// The next command that ends sessions was asked for.
     EndSessions = 13,
@@ -84,6 +86,10 @@ kinds! {
     Choice = 20,
     /// A connection whose bytes have secrets has received messages, or has failed.
     Step = 21,
+    /// An input about a session of the application.
+    Session = 32,
+    /// A program asked a question.
+    Ask = 33,
 }
 
 /// How much of a late reply has arrived.
@@ -111,7 +117,7 @@ pub(super) enum Input<'a> {
     Cancel(OperationId),
     Refuse(OperationId, Error),
     CheckIn(OperationId, CheckIn<'a>),
-    Release(Vec<SessionId>),
+    Release(Vec<CursorResources>),
     EndSessions,
     Metadata(&'a [u8]),
     Close,
@@ -121,6 +127,8 @@ pub(super) enum Input<'a> {
     Answer(QuestionId, Answer),
     Choice(OperationId, Choice<'a>),
     Step(SocketId, ConnectionStep),
+    Session(SessionInput),
+    Ask(Box<Asked>),
 }
 
 /// The end of an exchange that was read.
@@ -166,6 +174,8 @@ pub(in crate::client) fn put_check_in(
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
     out.push(flags.fold(0, |all, (_, flag)| all | flag));
     put_session(out, end.session);
+    put_pin_use(out, end.pin.as_ref());
+    put_holders(out, &end.pinned);
     put_assessment(out, exchange.operation.exchange.assessment.as_ref())
 }
 
@@ -187,6 +197,8 @@ fn check_in<'a>(input: &mut Bytes<'a>) -> Result<CheckIn<'a>, Unread> {
         opens_cursor: has(OPENS_CURSOR),
         ends_session: has(ENDS_SESSION),
         session: input.session()?,
+        pin: pin_use(input)?,
+        pinned: holders(input)?,
     };
     Ok(CheckIn {
         outcome,
@@ -249,7 +261,7 @@ impl<'a> Entry<'a> {
             Kind::Cancel => Input::Cancel(input.operation()?),
             Kind::Refuse => Input::Refuse(input.operation()?, error(input)?),
             Kind::CheckIn => Input::CheckIn(input.operation()?, check_in(input)?),
-            Kind::Release => Input::Release(sessions(input)?),
+            Kind::Release => Input::Release(resources(input)?),
             Kind::EndSessions => Input::EndSessions,
             Kind::Metadata => Input::Metadata(input.bytes("the client metadata")?),
             Kind::Close => Input::Close,
@@ -268,6 +280,8 @@ impl<'a> Entry<'a> {
                 let (socket, step) = step(input)?;
                 Input::Step(socket, step)
             }
+            Kind::Session => Input::Session(SessionInput::read(input)?),
+            Kind::Ask => Input::Ask(Box::new(asked(input)?)),
         };
         match rest.0.is_empty() {
             true => Ok(read),
@@ -312,7 +326,7 @@ impl Input<'_> {
                 Outcome::Abandoned => format!("operation {} was given up", id.0),
                 Outcome::Failed(error) => format!("operation {} failed: {error}", id.0),
             },
-            Self::Release(sessions) => format!("{} sessions are given back", sessions.len()),
+            Self::Release(all) => format!("sessions or pins are given back: {}", all.len()),
             Self::EndSessions => "the sessions are to be ended".to_owned(),
             Self::Metadata(_) => "the client metadata changed".to_owned(),
             Self::Close => "the client is closed".to_owned(),
@@ -328,6 +342,7 @@ impl Input<'_> {
             Self::Answer(id, Answer::Keys(_)) => {
                 format!("the keys of question {} are derived", id.0)
             }
+            Self::Answer(id, Answer::Found(Ok(_))) => format!("question {} is answered", id.0),
             Self::Answer(id, _) => format!("question {} has no answer", id.0),
             Self::Step(id, step) => step.describe(*id),
             Self::Choice(id, choice) => {
@@ -337,6 +352,11 @@ impl Input<'_> {
                     choice.describe()
                 )
             }
+            Self::Session(input) => input.describe(),
+            Self::Ask(asked) => match asked.span.limits() {
+                None => "an operation begins: it asks a question".to_owned(),
+                Some((id, ..)) => format!("operation {} asks a question", id.0),
+            },
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Errors and the assessments of replies in a recording. Texts in which a server or a library can
 //! repeat data of the application are left out, unless a decision depends on them.
 
-use super::bytes::{Bytes, Unread, put_bytes, put_number};
+use super::bytes::{Bytes, Unread, put_bytes, put_number, put_timestamp};
 use crate::{
     error::{
         Argument, BsonError, CommandError, DnsFailure, Error, ErrorKind, InsertManyError, IoError,
         Label, Labels, NetworkFault, TlsFault, TopologyVersion, Wait,
     },
-    operation::{Assessment, ClusterTime, CommandKind},
+    operation::{Assessment, ClusterTime, CommandKind, ReplyTimes, refuses_cluster_time},
     options::AuthMechanism,
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
@@ -130,8 +130,10 @@ pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static
         }
         ErrorKind::Tls { fault, .. } => put_number(out, place(&TLS_FAULTS, fault)),
         ErrorKind::Authentication { cause, .. } => put_code(out, cause.as_deref()),
-        // Without a code, the text can decide.
-        ErrorKind::Command(fault) if fault.code != 0 => put_code(out, Some(fault)),
+        // Without a code, or in a refusal of a cluster time, the text can decide.
+        ErrorKind::Command(fault) if fault.code != 0 && !refuses_cluster_time(error) => {
+            put_code(out, Some(fault));
+        }
         ErrorKind::ConnectionPoolCleared { message }
         | ErrorKind::Interrupted { message }
         | ErrorKind::Runtime { message }
@@ -249,20 +251,48 @@ pub(super) fn put_assessment(
         out.push(0);
         return Ok(());
     };
-    if assessment.times.is_some() {
-        return Err("a session of the application");
-    }
     if let Err(error) = &assessment.result
         && matches!(error.kind(), ErrorKind::InvalidResponse { .. })
     {
         out.push(2);
         let time = assessment.cluster_time.as_ref();
         put_bytes(out, time.map_or(&[][..], |time| time.document().as_bytes()));
-        return Ok(());
+    } else {
+        out.push(1);
+        put_bytes(out, reduced(assessment)?.as_bytes());
     }
-    out.push(1);
-    put_bytes(out, reduced(assessment)?.as_bytes());
+    put_times(out, assessment.times.as_deref());
     Ok(())
+}
+
+/// Writes the times of a reply in a session of the application. Of a recovery token, which decides
+/// nothing, only its presence is kept.
+fn put_times(out: &mut Vec<u8>, times: Option<&ReplyTimes>) {
+    out.push(times.is_some().into());
+    if let Some(times) = times {
+        put_timestamp(out, times.operation);
+        put_timestamp(out, times.snapshot);
+        out.push(times.recovery_token.is_some().into());
+    }
+}
+
+fn times(input: &mut Bytes<'_>) -> Result<Option<Box<ReplyTimes>>, Unread> {
+    let what = "the times of a reply";
+    let is_set = |number: u8| match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Unread::Damaged(what)),
+    };
+    if !is_set(input.byte(what)?)? {
+        return Ok(None);
+    }
+    let (operation, snapshot) = (input.timestamp()?, input.timestamp()?);
+    let has_token = is_set(input.byte(what)?)?;
+    Ok(Some(Box::new(ReplyTimes {
+        operation,
+        snapshot,
+        recovery_token: has_token.then(RawDocumentBuf::new),
+    })))
 }
 
 /// Reads an assessment that [`put_assessment`] has written.
@@ -271,13 +301,13 @@ pub(super) fn assessment(
     kind: CommandKind,
 ) -> Result<Option<Assessment>, Unread> {
     let what = "the assessment of a reply";
-    Ok(match input.byte(what)? {
-        0 => None,
+    let mut assessment = match input.byte(what)? {
+        0 => return Ok(None),
         1 => {
             let reply = RawDocument::from_bytes(input.bytes(what)?);
             let reply = reply.map_err(|_| Unread::Damaged(what))?;
             // The time was later than that of the command, or it would not have been kept.
-            Some(Assessment::new(reply, kind, None))
+            Assessment::new(reply, kind, None)
         }
         2 => {
             let mut malformed = Assessment::malformed(LEFT_OUT);
@@ -287,10 +317,12 @@ pub(super) fn assessment(
                 let time = time.and_then(ClusterTime::from_document);
                 malformed.cluster_time = Some(time.ok_or(Unread::Damaged(what))?);
             }
-            Some(malformed)
+            malformed
         }
         _ => return Err(Unread::Damaged(what)),
-    })
+    };
+    assessment.times = times(input)?;
+    Ok(Some(assessment))
 }
 
 /// Returns a reply with the same assessment that has no other fields.
@@ -303,7 +335,8 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
         None => {}
         Some(ErrorKind::Command(fault)) => {
             is_ok = false;
-            put_command_error(&mut reply, fault);
+            let is_refusal = error.is_some_and(refuses_cluster_time);
+            put_command_error(&mut reply, fault, is_refusal);
         }
         Some(ErrorKind::InsertMany(all)) => put_write_errors(&mut reply, all),
         Some(_) => return Err("an error of this kind"),
@@ -319,11 +352,13 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
     Ok(reply)
 }
 
-fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError) {
+/// Appends the error of a command. `is_refusal` is true if the server refused the `$clusterTime`.
+fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError, is_refusal: bool) {
     reply.append(cstr!("code"), fault.code);
     reply.append(cstr!("codeName"), fault.code_name.as_str());
-    if fault.code == 0 {
-        // Old servers report a change of their state in the text alone.
+    if fault.code == 0 || is_refusal {
+        // Old servers report a change of their state in the text alone. The text of a refusal says
+        // whether the command began.
         reply.append(cstr!("errmsg"), fault.message.as_str());
     }
     put_facts(reply, fault.topology_version, fault.base_backoff);

@@ -22,9 +22,6 @@ use serde_json::{Map, Value, json};
 /// The first bytes of each recording. The last two digits are the version of the format.
 const MAGIC: &[u8; 10] = b"onionrec02";
 
-/// The first bytes of recordings of the version 1, which had fewer kinds of clients and inputs.
-const FIRST_MAGIC: &[u8; 10] = b"onionrec01";
-
 /// Lists the options that decide what a client does, and whose values are kept as they are.
 macro_rules! each_option {
     ($call:ident!($($arguments:tt)*)) => {
@@ -138,12 +135,12 @@ pub(super) fn head(file: &mut Bytes<'_>) -> Result<Head, Error> {
     if !is_recording(file.0) {
         return Err(Error::argument("the file is no recording of a client"));
     }
-    let bytes = file.0;
-    let known = bytes.strip_prefix(MAGIC);
-    let Some(rest) = known.or_else(|| bytes.strip_prefix(FIRST_MAGIC)) else {
-        return Err(Error::argument(
-            "the format of the recording is unknown; use the version that has made it",
-        ));
+    let Some(rest) = file.0.strip_prefix(MAGIC) else {
+        let version = String::from_utf8_lossy(file.0.get(8..10).unwrap_or_default());
+        return Err(Error::argument(format!(
+            "the format of the recording has the version {version:?}, and this build reads only \
+             the version \"02\"; use the release of the driver that has made the recording"
+        )));
     };
     file.0 = rest;
     let text = file.text("the head")?;

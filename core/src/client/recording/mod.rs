@@ -6,10 +6,10 @@
 //! recording, such a function asks once or twice whether there is one.
 //!
 //! The documents of commands and replies are not recorded. Of a command, an entry has the name, the
-//! database and what decides about servers and retries. Of a reply, it has the error codes, the
-//! labels and the cluster time. The bytes of handshakes and of monitors are recorded as they are.
-//! If they have secrets, because of TLS or a credential, the entries have the messages without the
-//! secrets instead ([`step`]).
+//! database and what decides about servers, sessions and retries. Of a reply, it has the error
+//! codes, the labels and the times. The bytes of handshakes and of monitors are recorded as they
+//! are. If they have secrets, because of TLS or a credential, the entries have the messages without
+//! the secrets instead ([`step`]).
 
 mod answers;
 mod bytes;
@@ -18,15 +18,20 @@ mod digest;
 mod entry;
 mod errors;
 mod header;
+mod pins;
+mod question;
 mod replay;
 mod secrets;
+mod session;
 mod step;
 
 pub(in crate::client) use answers::{put_answer, put_choice};
 pub(in crate::client) use command::put_resources;
 pub(in crate::client) use digest::Digest;
 pub(in crate::client) use entry::{Kind, LateReply, put_check_in};
+pub(in crate::client) use question::put_ask;
 pub use replay::{Recording, Replay, ReplayedStep, Verdict};
+pub(in crate::client) use session::SessionInput;
 pub(in crate::client) use step::{ConnectionStep, put_step};
 
 use crate::{
@@ -73,7 +78,7 @@ pub struct RecordingOptions {
 impl RecordingOptions {
     /// Records from the creation of the client on, until the recording has `max_bytes` bytes. Such
     /// a recording can be replayed. It also ends with the first input that recordings do not keep,
-    /// for example the start of a session, because each replay ends there.
+    /// for example a fork of the process, because each replay ends there.
     ///
     /// ```
     /// use onionskin_core::client::RecordingOptions;

@@ -7,13 +7,14 @@ use super::{
     entry::{CheckIn, Entry, Input, LateReply},
     errors::assessment,
     header::{Head, head, is_recording},
+    question::Asked,
 };
 use crate::{
     client::{AfterExchange, Client, Progress},
     connection::SocketId,
     error::Error,
     hello::ClientMetadata,
-    operation::{CommandKind, Exchange, OperationId, Outcome, reply_with_cursor},
+    operation::{CommandKind, Exchange, OperationId, Outcome, PinHolder, Span, reply_with_cursor},
     time::Instant,
     wire::MessageWriter,
 };
@@ -268,12 +269,7 @@ impl Replay<'_> {
             Input::Timeout => client.handle_timeout(now),
             Input::Begin(begun) => {
                 let (mut span, command) = *begun;
-                if let Some((id, ..)) = span.limits()
-                    && (self.exchanges.contains_key(&id)
-                        || !client.attempts.operations.may_continue(id))
-                {
-                    return Err(Unread::Damaged("the id of an operation"));
-                }
+                self.check_span(client, &span, None)?;
                 let progress = client.start_in(now, &mut span, command);
                 self.keep(progress);
             }
@@ -288,9 +284,7 @@ impl Replay<'_> {
                 self.keep(progress);
             }
             Input::CheckIn(id, check_in) => self.check_in(client, id, check_in)?,
-            Input::Release(sessions) => {
-                client.release_cursor(now, super::command::resources(sessions));
-            }
+            Input::Release(all) => client.release_cursor(now, super::command::chain(all)),
             Input::EndSessions => {
                 let _ = client.end_sessions();
             }
@@ -302,6 +296,8 @@ impl Replay<'_> {
             Input::Close => client.close(now),
             Input::CloseNow => client.close_now(now),
             Input::Abandon(why) => client.abandon(now, &why),
+            Input::Session(input) => input.apply(client, now),
+            Input::Ask(asked) => self.ask(client, *asked)?,
             Input::Lacking(what) => return Err(Unread::Lacking(what.to_owned())),
             Input::Answer(question, answer) => client.handle_answer(now, question, answer),
             Input::Step(socket, step) => client.replay_step(now, socket, &step),
@@ -317,6 +313,42 @@ impl Replay<'_> {
             self.actions.push(words);
         }
         while client.poll_event().is_some() {}
+        Ok(())
+    }
+
+    /// Fails unless the program of the span may go on, during the exchange that it `held` if there
+    /// is one.
+    fn check_span(
+        &self,
+        client: &Client,
+        span: &Span,
+        held: Option<OperationId>,
+    ) -> Result<(), Unread> {
+        let id = span.limits().map(|(id, ..)| id);
+        let may_continue = id.is_none_or(|id| {
+            let has_exchange = self.exchanges.contains_key(&id);
+            has_exchange == held.is_some() && client.attempts.operations.may_continue(id)
+        });
+        match may_continue && (held.is_none() || held == id) {
+            true => Ok(()),
+            false => Err(Unread::Damaged("the id of an operation")),
+        }
+    }
+
+    /// Asks the question of a program.
+    fn ask(&mut self, client: &mut Client, asked: Asked) -> Result<(), Unread> {
+        let Asked {
+            mut span,
+            ask,
+            held,
+        } = asked;
+        self.check_span(client, &span, held)?;
+        let mut exchange = held.map(|id| self.exchange(id)).transpose()?;
+        let progress = client.ask_in(self.cursor.at, &mut span, ask, exchange.as_mut());
+        if let Some(exchange) = exchange {
+            self.exchanges.insert(exchange.operation(), exchange);
+        }
+        self.keep(progress);
         Ok(())
     }
 
@@ -342,7 +374,11 @@ impl Replay<'_> {
         if !bytes.0.is_empty() {
             return Err(Unread::Damaged("the end of an entry"));
         }
-        exchange.replay_end(&end, assessment);
+        let is_own = |pin: &PinHolder| pin.id.socket == exchange.socket();
+        if !end.pinned.iter().all(is_own) {
+            return Err(Unread::Damaged("the pins of an exchange"));
+        }
+        exchange.replay_end(end, assessment);
         if matches!(outcome, Outcome::Abandoned | Outcome::Failed(_)) {
             self.requests
                 .insert(exchange.socket(), exchange.request_id());

@@ -39,6 +39,7 @@ mod program_questions;
 mod proxy;
 mod random_inputs;
 mod recorded_secrets;
+mod recorded_sessions;
 mod recordings;
 mod replies;
 mod retries;

@@ -67,7 +67,9 @@ impl Deployment {
     /// At the end of the pause the member handles the requests that it has received, also those
     /// whose clients have gone, and only then the passage of time. So a frozen primary handles
     /// requests as primary, until it notices that no majority answers it, or that there is another
-    /// one.
+    /// one. If the caller [takes turns](Self::take_turns) and [runs jobs](Self::run_jobs), this is
+    /// true of the first request of each connection. Further ones wait for their turn, and are
+    /// executed as parts if their client has gone.
     pub fn freeze(&mut self, now: Instant, member: usize, pause: Duration) {
         let has_routers = self.members.len() > self.members();
         let home = self.clients_member(member).filter(|home| home.is_up());
@@ -93,11 +95,15 @@ impl Deployment {
         while let Some(input) = self.frozen.take(member) {
             match input {
                 Held::Disconnected(connection) => {
-                    while self.members[member].next_turn(now, connection) {}
+                    if self.runs_jobs {
+                        self.members[member].keep_messages(connection);
+                    } else {
+                        while self.members[member].next_turn(now, connection) {}
+                    }
                     self.forget(connection);
                 }
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
-                Held::Part(connection) => self.members[member].run_part(now, connection),
+                Held::Part(connection) => self.paused.push(connection),
             }
         }
         self.frozen.forget(member);

@@ -34,8 +34,9 @@ impl Requests {
 impl Deployment {
     /// Lets long queries, the decoding and the encoding of large messages, and the freeing of large
     /// data become jobs, which the caller takes from [`poll_job`](Self::poll_job) and can run in
-    /// other threads, and lets long writes and the searches of tailable cursors and change streams
-    /// pause until [`run_part`](Self::run_part). By default, each command runs as a whole, so that
+    /// other threads, and lets long writes, commits of transactions, passes over documents with a
+    /// time to live, reads of earlier data, and the searches of tailable cursors and change streams
+    /// pause until [`run_part`](Self::run_part). By default, each of these runs as a whole, so that
     /// nothing else happens meanwhile.
     ///
     /// The caller must then call `run_part` while [`has_parts`](Self::has_parts) is true. A paused
@@ -138,19 +139,29 @@ impl Deployment {
         None
     }
 
-    /// True if a command has paused, or if members have yet to apply changes of others. Both wait
-    /// until [`run_part`](Self::run_part). See [`run_jobs`](Self::run_jobs) for an example.
+    /// True if a command or other work of a member has paused, or if members have yet to apply
+    /// changes of others. All of these wait until [`run_part`](Self::run_part). See
+    /// [`run_jobs`](Self::run_jobs) for an example.
     #[must_use]
     pub fn has_parts(&self) -> bool {
-        self.is_behind || !self.paused.is_empty()
+        let mut members = 0..self.members.len();
+        self.is_behind || !self.paused.is_empty() || members.any(|member| self.has_work(member))
     }
 
     /// Lets members apply further changes of others, and executes the next part of the command that
-    /// has paused for the longest time. The caller gives other requests their turn before. See
+    /// has paused for the longest time, and of each member's work that no client waits for: the
+    /// deletion of documents whose time to live has ended, and the commits of prepared
+    /// transactions. The caller gives other requests their turn before. See
     /// [`run_jobs`](Self::run_jobs) for an example.
     pub fn run_part(&mut self, now: Instant) {
         if self.is_behind {
             self.settle(now);
+        }
+        for member in 0..self.members.len() {
+            if self.has_work(member) {
+                self.members[member].work(now);
+                self.settle(now);
+            }
         }
         let Some(connection) = self.paused.pop() else {
             return;
@@ -158,10 +169,18 @@ impl Deployment {
         let Some(&member) = self.homes.get(&connection) else {
             return;
         };
+        // The next request of a client that has gone must wait for another member.
+        if self.members[member].has_message(connection) && self.is_inner_full(connection) {
+            return;
+        }
         if let Some(Held::Part(_)) = self.frozen.hold(member, Held::Part(connection)) {
             self.members[member].run_part(now, connection);
             self.settle(now);
         }
+    }
+
+    fn has_work(&self, member: usize) -> bool {
+        !self.frozen.contains(member) && self.members[member].has_work()
     }
 
     /// Handles the result of a job. If its request no longer waits for it, nothing changes. See
@@ -196,7 +215,9 @@ impl Deployment {
             }
             // Further messages that were received are executed as well, each as a part.
             for connection in self.members[member].abandoned_messages() {
-                self.paused.push(connection);
+                if !self.is_inner_full(connection) {
+                    self.paused.push(connection);
+                }
             }
         }
         has_ended

@@ -22,6 +22,7 @@ mod options;
 mod routing;
 mod settings;
 mod settle;
+mod turns;
 mod upkeep;
 mod users;
 mod version;
@@ -163,44 +164,13 @@ impl Deployment {
         Some(chosen)
     }
 
-    /// Handles bytes from a client.
+    /// Handles bytes from a client: at most as many as there is [`room`](Self::room) for.
     pub fn handle_received(&mut self, now: Instant, connection: ConnId, bytes: &[u8]) {
         let Some(&member) = self.homes.get(&connection) else {
             return;
         };
         self.members[member].handle_received(now, connection, bytes);
         self.settle(now);
-    }
-
-    /// Makes each connection wait for [`next_turn`](Self::next_turn) after each request. The caller
-    /// can then limit the replies that wait for a client, and can serve other clients between two
-    /// requests. By default, a connection handles each received request as soon as the request
-    /// before it is answered.
-    pub fn take_turns(&mut self) {
-        let members = self.members();
-        for member in &mut self.members[..members] {
-            member.take_turns();
-        }
-    }
-
-    /// Handles the next request that was received on a connection. Returns false if nothing was
-    /// done, for example because no whole request is buffered or because the previous request was
-    /// not answered yet.
-    pub fn next_turn(&mut self, now: Instant, connection: ConnId) -> bool {
-        let home = self.homes.get(&connection);
-        let went_on = home.is_some_and(|&member| self.members[member].next_turn(now, connection));
-        if went_on {
-            self.settle(now);
-        }
-        went_on
-    }
-
-    /// Returns a connection for which the caller is to call [`next_turn`](Self::next_turn). Such a
-    /// connection has bytes of a further request. It is returned after its previous request was
-    /// answered, and after new bytes arrived.
-    #[must_use]
-    pub fn poll_turn(&mut self) -> Option<ConnId> {
-        self.turns.pop_front()
     }
 
     /// Handles the end of a client's connection.

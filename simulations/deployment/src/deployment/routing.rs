@@ -134,8 +134,7 @@ impl Deployment {
     /// Removes a client's connection and its connections to shards. The cursors that end with the
     /// client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {
-        let slots = 0..self.options.shards;
-        let inner = slots.map(|shard| self.inner(connection, self.options.addresses.len() + shard));
+        let inner = self.all_inner(connection);
         let all: Vec<ConnId> = std::iter::once(connection).chain(inner).collect();
         for connection in all {
             let home = self.homes.get(&connection).copied();
@@ -154,6 +153,21 @@ impl Deployment {
         let shard = member.saturating_sub(self.options.addresses.len());
         let slot = u64::try_from(shard).unwrap_or(0) << SHARD_SHIFT;
         ConnId(outer(connection).0 | INNER | slot)
+    }
+
+    /// Returns the ids that the connections to other members of a client's connection can have.
+    fn all_inner(&self, connection: ConnId) -> impl Iterator<Item = ConnId> {
+        let first = self.options.addresses.len();
+        (0..self.options.shards).map(move |shard| self.inner(connection, first + shard))
+    }
+
+    /// True if another member cannot take a further request of a client now, because an earlier one
+    /// waits there.
+    pub(super) fn is_inner_full(&self, connection: ConnId) -> bool {
+        self.all_inner(connection).any(|inner| {
+            let home = self.homes.get(&inner);
+            home.is_some_and(|&home| self.members[home].room(inner) == 0)
+        })
     }
 
     /// Carries requests to other members and replies back until there are none.
@@ -213,6 +227,7 @@ impl Deployment {
         };
         self.homes.remove(&connection);
         self.members[target].handle_disconnected(connection);
+        self.give_turn(client);
         if let Some(&from) = self.homes.get(&client) {
             self.members[from].handle_unreachable(now, client, target);
             self.collect(now, from);

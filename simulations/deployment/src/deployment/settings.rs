@@ -33,6 +33,31 @@ impl Deployment {
         }
     }
 
+    /// Ends all open change streams. The next reply to each of them has the cursor id 0 and no
+    /// error, as after the event `invalidate`, but without an event. A client can open another
+    /// stream after the last token.
+    ///
+    /// # Errors
+    ///
+    /// No change stream is open.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("a", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([0; 32])).expect("valid options");
+    /// let reason = deployment.end_streams().unwrap_err();
+    /// assert_eq!(reason, "no change stream is open");
+    /// ```
+    pub fn end_streams(&mut self) -> Result<(), String> {
+        let ended = self.members.iter_mut().map(Member::end_streams);
+        match ended.filter(|has_ended| *has_ended).count() {
+            0 => Err("no change stream is open".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     /// Moves the wall clock of a member, router or service forward by a number of milliseconds, or
     /// back if the number is negative. The clock is then at most ten years ahead or behind. Without
     /// effect if there is no such member.

@@ -71,7 +71,7 @@ impl Deployment {
                     self.traffic.push_back(Traffic::Answer(connection));
                 }
                 Output::Transmit(connection) => self.transmits.push_back(connection),
-                Output::Turn(connection) => self.turns.push_back(connection),
+                Output::Turn(connection) => self.give_turn(connection),
                 Output::Close(connection) => self.close(now, connection),
                 Output::Report(event) => self.actions.push_back(Action::Report(event)),
                 Output::LongQuery(connection) => self.long_queries.push(connection),

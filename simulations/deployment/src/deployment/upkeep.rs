@@ -1,8 +1,8 @@
 //! Changes of a deployment between two tests.
 
-use super::Deployment;
+use super::{Deployment, Shedding};
 use crate::{server::Member, store::Namespace};
-use bson::Document;
+use bson::{Document, doc};
 use onionskin_core::time::Instant;
 
 impl Deployment {
@@ -21,8 +21,45 @@ impl Deployment {
     /// Connections stay, and so do the terms of the members, the roles of the primary and the
     /// secondaries, and members that have [failed](super::MemberEvent::Failed).
     pub fn restore(&mut self, now: Instant) {
-        self.heal(now);
+        self.run_all(now);
+        self.set_auth_fault(None);
+        for member in &mut self.members {
+            member.restore(now);
+        }
+        self.settle(now);
+    }
+
+    /// Ends the faults of the servers: removes all cuts, turns the fail points `failCommand` off,
+    /// ends [overload](Self::set_shedding) and the
+    /// [limit of connections](Self::limit_connections), lets frozen processes run on, and starts
+    /// all members and shards that have ended or are shutting down. Data, users, the configuration
+    /// of the set and wall clocks stay.
+    ///
+    /// ```
+    /// use onionskin_core::{address::Address, random::Seed, time::Instant};
+    /// use onionskin_deployment::deployment::{Deployment, DeploymentOptions, MemberState};
+    ///
+    /// let options = DeploymentOptions::standalone(Address::tcp("a", 27017));
+    /// let mut deployment = Deployment::new(options, &Seed::new([0; 32])).expect("valid options");
+    /// deployment.kill(Instant::ZERO, 0);
+    /// assert_eq!(deployment.state(0), Some(MemberState::Down));
+    /// deployment.recover(Instant::ZERO);
+    /// assert_eq!(deployment.state(0), Some(MemberState::Standalone));
+    /// ```
+    pub fn recover(&mut self, now: Instant) {
+        let off = doc! { "configureFailPoint": "failCommand", "mode": "off", "data": {} };
+        for member in 0..self.members() {
+            let set = self.configure_fail_point(member, &off);
+            debug_assert_eq!(set, Ok(()), "every server has this fail point");
+            self.set_shedding(member, Shedding::default());
+        }
+        self.run_all(now);
+    }
+
+    /// Removes cuts and limits of connections, and lets all members and shards run.
+    fn run_all(&mut self, now: Instant) {
         self.limit_connections(None);
+        self.heal(now);
         for member in 0..self.members() {
             self.thaw(now, member);
             self.restart(now, member);
@@ -30,11 +67,6 @@ impl Deployment {
         for shard in 0..self.options.shards {
             self.restart_shard(now, shard);
         }
-        self.set_auth_fault(None);
-        for member in &mut self.members {
-            member.restore(now);
-        }
-        self.settle(now);
     }
 
     /// Sets a fail point of a member, a router or a service, as the command `configureFailPoint`

@@ -1,7 +1,7 @@
 //! The sources of identities that are not passwords: AWS credentials and tokens of OpenID Connect.
 //!
 //! An [`IdentityServer`] has the services from which machines get them. `IdentityEndpoint` of the
-//! crate `onionskin-simulations` runs it on a port of the loopback interface, and
+//! crate `onionskin-serve` runs it on a port of the loopback interface, and
 //! `SimRuntime::start_identity_server` of `onionskin-worlds` in a virtual network.
 //!
 //! [`AwsIdentities`] and [`TokenIssuer`] are handles. A test gives a clone to the deployment, which

@@ -68,6 +68,17 @@ impl Entry {
         retry: Option<Retry>,
     ) -> Self {
         let bytes = retry.as_ref().map_or(0, Retry::bytes) + bytes_of(&changes);
+        Self::sized(position, (time, wall_millis), changes, retry, bytes)
+    }
+
+    /// Makes an entry whose size in bytes is known, as [`Bound`] counts it.
+    pub(crate) const fn sized(
+        position: Position,
+        (time, wall_millis): (Timestamp, u64),
+        changes: Vec<Change>,
+        retry: Option<Retry>,
+        bytes: usize,
+    ) -> Self {
         Self {
             position,
             time,

@@ -10,14 +10,17 @@ mod config;
 mod election;
 mod log;
 mod message;
+mod past;
 mod records;
 mod replication;
+mod staging;
 mod sync;
 
 pub(crate) use config::SetConfig;
 pub(crate) use election::CannotStepDown;
 pub(crate) use log::{Bound, Effect, Entry, Op, Position, Retry, SessionKey, Step};
 pub(crate) use message::Message;
+pub(crate) use past::Past;
 pub(crate) use records::{Record, Records};
 pub(crate) use replication::MAX_SMALL_CHANGES;
 
@@ -34,6 +37,7 @@ use onionskin_core::{
     random::Random,
     time::{Instant, earliest},
 };
+use staging::Staged;
 use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
 use sync::{DataCopy, InitialSync};
 
@@ -144,6 +148,8 @@ pub(crate) struct Replica {
     barred_until: Instant,
     /// The initial sync of this member, if it has no data yet.
     sync: Option<InitialSync>,
+    /// The entry of which a part was applied.
+    staged: Option<Staged>,
     /// False while a fail point makes this member accept no entries.
     is_producing: bool,
     /// True if the messages of a primary have few changes, so that a member applies one in short
@@ -177,6 +183,7 @@ impl Replica {
             election_at: None,
             barred_until: Instant::ZERO,
             sync: None,
+            staged: None,
             is_producing: true,
             has_small_messages: false,
             garbage: Garbage::default(),
@@ -212,6 +219,7 @@ impl Replica {
         self.sent.clear();
         self.events.clear();
         self.restart_sync();
+        self.staged = None;
         self.arm_election(now);
         // The only member of a set needs no other votes and becomes the primary at once.
         if self.config.members.len() == 1 && self.may_start_election(now) {
@@ -300,6 +308,18 @@ impl Replica {
     /// Appends an entry for changes that were already applied to the store. This member must be the
     /// primary.
     pub(crate) fn append(&mut self, now: Instant, changes: Vec<Change>, retry: Option<Retry>) {
+        self.append_sized(now, changes, retry, None);
+    }
+
+    /// Appends an entry as [`append`](Self::append) does. `bytes` is its size as [`Bound`] counts
+    /// it, if the caller knows it.
+    pub(crate) fn append_sized(
+        &mut self,
+        now: Instant,
+        changes: Vec<Change>,
+        retry: Option<Retry>,
+        bytes: Option<usize>,
+    ) {
         debug_assert!(
             matches!(self.role, Role::Leader(_)),
             "only a primary writes"
@@ -311,7 +331,10 @@ impl Replica {
             index: self.log.last().index + 1,
         };
         let time = self.next_time(wall_millis);
-        let entry = Entry::new(position, (time, wall_millis), changes, retry);
+        let entry = match bytes {
+            None => Entry::new(position, (time, wall_millis), changes, retry),
+            Some(bytes) => Entry::sized(position, (time, wall_millis), changes, retry, bytes),
+        };
         self.note_copies(now, &entry);
         self.log
             .push(Arc::new(entry), &mut self.records, self.config.records);
@@ -373,73 +396,9 @@ impl Replica {
         self.log.get(index)
     }
 
-    /// Returns the index of the first entry that is not earlier than a time. Returns `None` if the
-    /// oplog may have had earlier such entries.
-    pub(crate) fn index_from(&self, time: Timestamp) -> Option<u64> {
-        let base = self.log.base().index;
-        if base > 0 && time <= self.log.base_time() {
-            return None;
-        }
-        let before = self.index_at(time).unwrap_or(base);
-        Some(match self.log.get(before) {
-            Some(entry) if entry.time == time => before,
-            _ => before + 1,
-        })
-    }
-
-    /// Returns the data at the entry with this index, or `None` if the oplog does not reach back to
-    /// it. With a cluster time, the data also has the prepared transactions that later entries
-    /// commit, if they have committed at this time or earlier.
-    pub(crate) fn store_at(&self, index: u64, time: Option<Timestamp>) -> Option<Store> {
-        if index < self.log.base().index {
-            return None;
-        }
-        let mut store = self.store.clone();
-        let later = (index + 1..=self.log.last().index).rev();
-        let mut visible = Vec::new();
-        for entry in later.filter_map(|index| self.log.get(index)) {
-            let changes = entry.changes.iter().rev();
-            changes.for_each(|change| store.revert(change));
-            if entry.committed_at().is_some_and(|at| Some(at) <= time) {
-                visible.push(entry);
-            }
-        }
-        // No change between its preparation and its commit concerns the same documents. It can have
-        // used the same record numbers, so that the changes get new ones.
-        for entry in visible.into_iter().rev() {
-            let merged = store.without_limit(|store| store.merge(entry.changes.clone()));
-            merged.ok()?;
-        }
-        let _ = store.take_changes();
-        Some(store)
-    }
-
     /// Returns the records of retryable writes and transactions.
     pub(crate) const fn records(&self) -> &Records {
         &self.records
-    }
-
-    /// Returns the term of the entry with this index, if the oplog has it.
-    pub(crate) fn term_at(&self, index: u64) -> Option<u64> {
-        self.log.term_at(index)
-    }
-
-    /// Returns the time of the entry with this index.
-    pub(crate) fn time_at(&self, index: u64) -> Timestamp {
-        let entry = self.log.get(index);
-        entry.map_or_else(|| self.log.base_time(), |entry| entry.time)
-    }
-
-    /// Returns the index of the last entry that is not later than a time, or `None` if the time is
-    /// before that of the oldest data.
-    pub(crate) fn index_at(&self, time: Timestamp) -> Option<u64> {
-        let (base, last) = (self.log.base().index, self.log.last().index);
-        let mut entries = (base + 1..=last).rev();
-        let is_reached = |index: &u64| self.log.get(*index).is_some_and(|e| e.time <= time);
-        let has_base = base > 0 && time >= self.log.base_time();
-        entries
-            .find(is_reached)
-            .or_else(|| has_base.then_some(base))
     }
 
     pub(crate) const fn is_leader(&self) -> bool {

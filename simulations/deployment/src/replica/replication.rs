@@ -220,12 +220,20 @@ impl Replica {
             };
             return self.send(from, Kind::Appended { result: Err(hint) });
         }
-        let last = entries.last().map_or(previous, |entry| entry.position);
+        let (mut last, mut is_whole) = (previous, true);
         for entry in entries {
+            let position = entry.position;
             self.note_copies(now, &entry);
-            if let Err(misfit) = self.accept(entry) {
-                let event = ReplicaEvent::Diverged(misfit.to_string());
-                return self.events.push_back(event);
+            match self.accept(entry, true) {
+                Ok(true) => last = position,
+                Ok(false) => {
+                    is_whole = false;
+                    break;
+                }
+                Err(misfit) => {
+                    let event = ReplicaEvent::Diverged(misfit.to_string());
+                    return self.events.push_back(event);
+                }
             }
         }
         // The oplog is known to agree with the primary's only up to the last entry of this message.
@@ -236,7 +244,12 @@ impl Replica {
         self.log
             .trim(self.commit, self.config.oplog, &mut self.garbage);
         self.events.push_back(ReplicaEvent::Progress);
-        let result = Ok(last.index);
+        // The primary sends an entry again of which a part was applied.
+        let result = if is_whole {
+            Ok(last.index)
+        } else {
+            Err(last.index)
+        };
         self.send(from, Kind::Appended { result });
     }
 
@@ -336,7 +349,7 @@ impl Replica {
             return;
         }
         for entry in entries {
-            if let Err(misfit) = self.accept(entry) {
+            if let Err(misfit) = self.accept(entry, false) {
                 let event = ReplicaEvent::Diverged(misfit.to_string());
                 return self.events.push_back(event);
             }
@@ -345,16 +358,24 @@ impl Replica {
     }
 
     /// Applies an entry of another member, unless it is known. An entry that does not fit is not
-    /// applied, no part of it.
-    fn accept(&mut self, entry: Arc<Entry>) -> Result<(), Unapplied> {
+    /// applied, no part of it. Returns false if further parts of the entry are to be applied, which
+    /// is the case only if `in_parts` is true.
+    fn accept(&mut self, entry: Arc<Entry>, in_parts: bool) -> Result<bool, Unapplied> {
         let index = entry.position.index;
         if index <= self.log.base().index {
-            return Ok(());
+            return Ok(true);
         }
         match self.log.term_at(index) {
-            Some(term) if term == entry.position.term => return Ok(()),
+            Some(term) if term == entry.position.term => return Ok(true),
             Some(_) => self.roll_back_to(index - 1),
             None => {}
+        }
+        if in_parts && self.is_staged(&entry) {
+            let is_applied = self.apply_part(&entry)?;
+            if is_applied {
+                self.log.push(entry, &mut self.records, self.config.records);
+            }
+            return Ok(is_applied);
         }
         for (count, change) in entry.changes.iter().enumerate() {
             if let Err(misfit) = self.store.apply(change) {
@@ -364,7 +385,7 @@ impl Replica {
             }
         }
         self.log.push(entry, &mut self.records, self.config.records);
-        Ok(())
+        Ok(true)
     }
 
     /// Rolls back all entries after `index`. None of them may be committed.

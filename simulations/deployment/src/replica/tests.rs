@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     deployment::MemberOptions,
-    store::{Change, Namespace, Store},
+    store::{Change, Namespace, Origin, Store},
 };
 use bson::doc;
 use onionskin_core::{random::Seed, time::Instant};
@@ -347,4 +347,107 @@ fn copies_of_built_indexes_are_dropped_from_the_oplog() {
     assert!(has_copies(&replica));
     replica.handle_timeout(Instant::ZERO + Duration::from_secs(10));
     assert!(!has_copies(&replica));
+}
+
+#[test]
+fn an_entry_with_many_changes_is_applied_in_parts_and_seen_at_its_end() {
+    let namespace = Namespace::new("d", "c");
+    let mut store = Store::new();
+    let created = store.create_collection(&namespace, doc! {});
+    created.expect("a collection");
+    let first = store.take_changes();
+    let insert = |record: u64| Change::Insert {
+        namespace: namespace.clone(),
+        record,
+        document: Arc::new(doc! { "_id": record as i64 }),
+        origin: Origin::default(),
+    };
+    let many: Vec<Change> = (1..=1200).map(insert).collect();
+    let entry = |index, changes| {
+        let position = Position { term: 1, index };
+        Arc::new(Entry::new(position, (NO_TIME, 0), changes, None))
+    };
+    let entries = [entry(1, first), entry(2, many)];
+    let mut replica = member();
+    replica.run_jobs();
+    let mut send = |index: u64| {
+        let previous = match index {
+            1 => Position::default(),
+            _ => Position {
+                term: 1,
+                index: index - 1,
+            },
+        };
+        let kind = Kind::Append {
+            previous,
+            entries: vec![Arc::clone(&entries[index as usize - 1])],
+            commit: 0,
+        };
+        replica.handle_message(Instant::ZERO, 1, message(1, kind));
+        let sent = std::mem::take(&mut replica.sent);
+        let result = sent
+            .into_iter()
+            .find_map(|(_, message)| match message.kind {
+                Kind::Appended { result } => Some(result),
+                _ => None,
+            });
+        let stored = replica.store().collection(&namespace);
+        (result, stored.map(|stored| stored.documents().count()))
+    };
+    assert_eq!(send(1), (Some(Ok(1)), Some(0)));
+    for _ in 0..2 {
+        assert_eq!(
+            send(2),
+            (Some(Err(1)), Some(0)),
+            "the primary sends it again"
+        );
+    }
+    assert_eq!(send(2), (Some(Ok(2)), Some(1200)));
+    assert_eq!(send(2), (Some(Ok(2)), Some(1200)), "it is known");
+}
+
+#[test]
+fn earlier_data_is_made_in_parts() {
+    let namespace = Namespace::new("d", "c");
+    let mut replica = member();
+    replica.run_jobs();
+    let mut store = Store::new();
+    let created = store.create_collection(&namespace, doc! {});
+    created.expect("a collection");
+    let insert = |record: u64| Change::Insert {
+        namespace: namespace.clone(),
+        record,
+        document: Arc::new(doc! { "_id": record as i64 }),
+        origin: Origin::default(),
+    };
+    let parts = [
+        store.take_changes(),
+        (1..=300).map(insert).collect(),
+        Vec::new(),
+        (301..=400).map(insert).collect(),
+    ];
+    for (index, changes) in (1..).zip(parts) {
+        let entry = Entry::new(Position { term: 1, index }, (NO_TIME, 0), changes, None);
+        let kind = Kind::Append {
+            previous: Position {
+                term: u64::from(index > 1),
+                index: index - 1,
+            },
+            entries: vec![Arc::new(entry)],
+            commit: 0,
+        };
+        replica.handle_message(Instant::ZERO, 1, message(1, kind));
+    }
+    let count = |store: &Store| store.collection(&namespace).map(|c| c.documents().count());
+    let mut past = replica.past(1, None).expect("the oplog has it");
+    let mut pauses = 0;
+    while !past.go_on(150) {
+        pauses += 1;
+    }
+    assert_eq!(pauses, 2);
+    assert_eq!(past.place(), (Some(1), 1));
+    assert_eq!(count(&past.into_store().expect("the data")), Some(0));
+    let store = replica.store_at(2, None).expect("the data");
+    assert_eq!(count(&store), Some(300));
+    assert_eq!(count(replica.store()), Some(400));
 }

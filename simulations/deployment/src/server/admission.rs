@@ -6,7 +6,7 @@
 //! queue is full, the connection is closed.
 
 use super::{
-    Member, commands,
+    Member, Output, commands,
     connection::Request,
     document::{integer_field, truth},
     fault::{Fault, bad_value, fault},
@@ -186,6 +186,8 @@ impl Member {
                 connection.is_queued = false;
             }
             self.advance(now, conn);
+            // A full buffer has room again.
+            self.outputs.push_back(Output::Turn(conn));
         }
     }
 

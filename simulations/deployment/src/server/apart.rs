@@ -1,23 +1,25 @@
-//! Large messages, which jobs decode and encode so that other clients are served meanwhile. The
-//! connection of such a message waits for its job.
+//! Large messages, which jobs decode, forward, encode and compress so that other clients are served
+//! meanwhile. The connection of such a message waits for its job.
 
 use super::{
     Member, Output, commands, compression,
     connection::Request,
     decode::{self, Frame},
     fault::{Fault, interrupted},
+    forward::{Forwarded, Forwarding},
     job::Job,
     reply::{Envelope, Reply},
+    router::Relayed,
 };
 use crate::deployment::ConnId;
 use onionskin_core::{options::Compressor, time::Instant, unstable::wire::Header};
 use std::ops::Range;
 
-/// The size from which on a message is decoded or encoded by a job, in bytes. A smaller one takes a
-/// few milliseconds at most.
+/// The size from which on a job works on a message, in bytes. The work on a smaller one takes a few
+/// milliseconds at most.
 pub(super) const LARGE: usize = 256 * 1024;
 
-/// The message of a connection that a job decodes or encodes.
+/// The message of a connection that a job works on.
 #[derive(Debug)]
 pub(super) struct Apart {
     /// The number of the job.
@@ -38,8 +40,8 @@ impl Apart {
         self.is_request
     }
 
-    /// Lets an error follow: as the answer to a write that is being decoded, or after the reply of
-    /// a stream that is being encoded.
+    /// Lets an error follow: as the answer to a write that is being decoded or forwarded, or after
+    /// the reply of a stream that is being encoded.
     pub(super) const fn end(&mut self) {
         self.is_ended = true;
     }
@@ -49,7 +51,14 @@ impl Apart {
 #[derive(Debug)]
 pub(super) enum Task {
     Decode(Encoded),
-    Encode(Outgoing),
+    /// Encodes a request for other members.
+    Forward(Box<Forwarding>),
+    /// Encodes a reply. The request had the compressor with this number, if any.
+    Encode(Box<(Envelope, Reply)>, Option<u8>),
+    /// Encodes the reply of a shard for the client, as above.
+    Relay(Box<Relayed>, Option<u8>),
+    /// Compresses a message by the compressor with this number.
+    Pack(Vec<u8>, u8),
 }
 
 /// A received message, with what its decoding needs.
@@ -65,36 +74,38 @@ pub(super) struct Encoded {
     pub(super) range: Range<usize>,
 }
 
-/// A reply, with what its encoding needs.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    content: Content,
-    compressor: Option<u8>,
-    /// The size of the smallest reply that is compressed, in bytes.
-    threshold: usize,
-}
-
-#[derive(Debug)]
-pub(super) enum Content {
-    Reply(Box<(Envelope, Reply)>),
-    /// A message that is not compressed yet.
-    Message(Vec<u8>),
-}
-
 /// The result of a task.
 #[derive(Debug)]
 pub(super) enum TaskDone {
     /// The content of a message; `None` if it violates the protocol.
     Decoded(Option<Box<Frame>>),
-    /// A message, and the number of its compressor if it is compressed.
-    Encoded(Vec<u8>, Option<u8>),
+    Forwarded(Box<Forwarded>),
+    /// A message, and the compressor of its request; `None` if the reply of the shard is malformed.
+    Encoded(Option<Vec<u8>>, Option<u8>),
+    /// A message that was compressed.
+    Packed(Vec<u8>),
 }
 
 impl Task {
+    const fn is_request(&self) -> bool {
+        matches!(self, Self::Decode(_) | Self::Forward(_))
+    }
+
     pub(super) fn run(self) -> TaskDone {
         match self {
             Self::Decode(message) => TaskDone::Decoded(message.decode().map(Box::new)),
-            Self::Encode(reply) => reply.encode(),
+            Self::Forward(request) => TaskDone::Forwarded(Box::new(request.encode())),
+            Self::Encode(reply, requested) => {
+                let (envelope, reply) = *reply;
+                let mut bytes = Vec::new();
+                envelope.write(&mut bytes, &reply);
+                TaskDone::Encoded(Some(bytes), requested)
+            }
+            Self::Relay(reply, requested) => TaskDone::Encoded(reply.encode(), requested),
+            Self::Pack(mut bytes, id) => {
+                compression::pack(&mut bytes, 0, id);
+                TaskDone::Packed(bytes)
+            }
         }
     }
 }
@@ -111,53 +122,24 @@ impl Encoded {
     }
 }
 
-impl Outgoing {
-    fn encode(self) -> TaskDone {
-        let mut bytes = match self.content {
-            Content::Reply(reply) => {
-                let (envelope, reply) = *reply;
-                let mut bytes = Vec::new();
-                envelope.write(&mut bytes, &reply);
-                bytes
-            }
-            Content::Message(bytes) => bytes,
-        };
-        let compressor = self.compressor.filter(|_| bytes.len() >= self.threshold);
-        if let Some(id) = compressor {
-            compression::pack(&mut bytes, 0, id);
-        }
-        TaskDone::Encoded(bytes, compressor)
-    }
-}
-
 impl Member {
     /// Lets a job decode a message.
     pub(super) fn decode_apart(&mut self, conn: ConnId, message: Encoded) {
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.undecoded = message.range.len();
             self.buffered += connection.undecoded;
-            self.set_apart(conn, true, Task::Decode(message));
+            self.set_apart(conn, Task::Decode(message));
             self.limit_buffered();
         }
     }
 
-    /// Lets a job encode a reply. The request had the compressor with the number `requested`, if
-    /// any.
-    pub(super) fn encode_apart(&mut self, conn: ConnId, content: Content, requested: Option<u8>) {
-        let reply = Outgoing {
-            content,
-            compressor: self.reply_compressor(conn, requested),
-            threshold: self.options.compression.threshold,
-        };
-        self.set_apart(conn, false, Task::Encode(reply));
-    }
-
-    fn set_apart(&mut self, conn: ConnId, is_request: bool, task: Task) {
+    /// Lets a job work on a message of a connection.
+    pub(super) fn set_apart(&mut self, conn: ConnId, task: Task) {
         let number = self.jobs.next_number();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.apart = Some(Apart {
                 number,
-                is_request,
+                is_request: task.is_request(),
                 is_ended: false,
                 task: Some(Box::new(task)),
             });
@@ -212,33 +194,66 @@ impl Member {
         if connection.closing {
             return;
         }
+        let is_ended = apart.is_ended;
         match done {
             None => self.close(conn),
             Some(TaskDone::Decoded(frame)) => match frame.map(|frame| *frame) {
-                Some(Frame::Request(request)) if apart.is_ended && self.is_write(&request) => {
-                    self.respond(conn, &request, Err(interrupted()));
-                    self.discard(request);
+                Some(Frame::Request(request)) if is_ended && self.is_write(&request) => {
+                    self.refuse_ended(conn, request);
                 }
                 frame => self.on_decoded(now, conn, frame),
             },
-            Some(TaskDone::Encoded(bytes, compressor)) => {
-                match connection.out.is_empty() {
-                    true => connection.out = bytes,
-                    false => connection.out.extend(bytes),
-                }
-                if !std::mem::replace(&mut connection.announced, true) {
-                    self.outputs.push_back(Output::Transmit(conn));
-                }
-                // The next reply of a stream waits for a turn.
-                if connection.is_resting {
-                    self.outputs.push_back(Output::Turn(conn));
-                }
-                self.count_reply(compressor);
-                if apart.is_ended {
-                    self.end_waiting(now, conn, interrupted());
+            Some(TaskDone::Forwarded(request)) => {
+                match is_ended && self.is_write(&request.request) {
+                    true => self.refuse_ended(conn, request.request),
+                    false => self.send_forwarded(conn, *request),
                 }
             }
+            Some(TaskDone::Encoded(None, _)) => self.close(conn),
+            Some(TaskDone::Encoded(Some(mut bytes), requested)) => {
+                match self.next_compressor(conn, requested, bytes.len()) {
+                    Some(id) if compression::is_long(id, bytes.len()) => {
+                        self.set_apart(conn, Task::Pack(bytes, id));
+                        let connection = self.connections.get_mut(&conn);
+                        if let Some(apart) = connection.and_then(|c| c.apart.as_mut()) {
+                            apart.is_ended = is_ended;
+                        }
+                        return;
+                    }
+                    Some(id) => compression::pack(&mut bytes, 0, id),
+                    None => {}
+                }
+                self.send_encoded(now, conn, bytes, is_ended);
+            }
+            Some(TaskDone::Packed(bytes)) => self.send_encoded(now, conn, bytes, is_ended),
         }
         self.advance(now, conn);
+    }
+
+    /// Refuses a write that a job worked on while [`Apart::end`] was called.
+    fn refuse_ended(&mut self, conn: ConnId, request: Request) {
+        self.respond(conn, &request, Err(interrupted()));
+        self.discard(request);
+    }
+
+    /// Sends a reply. With `is_ended`, an error follows.
+    fn send_encoded(&mut self, now: Instant, conn: ConnId, bytes: Vec<u8>, is_ended: bool) {
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        match connection.out.is_empty() {
+            true => connection.out = bytes,
+            false => connection.out.extend(bytes),
+        }
+        if !std::mem::replace(&mut connection.announced, true) {
+            self.outputs.push_back(Output::Transmit(conn));
+        }
+        // The next reply of a stream waits for a turn.
+        if connection.is_resting {
+            self.outputs.push_back(Output::Turn(conn));
+        }
+        if is_ended {
+            self.end_waiting(now, conn, interrupted());
+        }
     }
 }

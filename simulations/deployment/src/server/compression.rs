@@ -2,7 +2,7 @@
 
 use super::{
     Member,
-    apart::{Content, LARGE},
+    apart::{LARGE, Task},
 };
 use crate::deployment::{CompressedReplies, CompressionCounts, ConnId};
 use bson::{Bson, Document};
@@ -39,6 +39,11 @@ const FORBIDDEN: [&str; 12] = [
 /// True if a message with this command must not be compressed.
 pub(super) fn is_forbidden(command: &str) -> bool {
     FORBIDDEN.contains(&command)
+}
+
+/// True if a compressor takes so long for a message that a job compresses it.
+pub(super) const fn is_long(id: u8, length: usize) -> bool {
+    id != NOOP && length >= LARGE
 }
 
 /// Returns the size that a message announces for its content after the decompression, in bytes.
@@ -157,29 +162,44 @@ impl Member {
     /// Compresses the reply at the end of the connection's output, which begins at `start`. The
     /// request had the compressor with the number `requested`, if any.
     pub(super) fn pack_reply(&mut self, conn: ConnId, start: usize, requested: Option<u8>) {
-        let id = self.reply_compressor(conn, requested);
-        let threshold = self.options.compression.threshold;
-        let Some(connection) = self.connections.get_mut(&conn) else {
+        let Some(connection) = self.connections.get(&conn) else {
             return;
         };
         let length = connection.out.len() - start;
-        let id = id.filter(|_| length >= threshold);
-        if id.is_some_and(|id| id != NOOP)
-            && length >= LARGE
-            && self.takes_turns
-            && self.jobs.are_run()
-        {
+        let Some(id) = self.next_compressor(conn, requested, length) else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        if is_long(id, length) && self.takes_turns && self.jobs.are_run() {
             let message = connection.out.split_off(start);
-            return self.encode_apart(conn, Content::Message(message), requested);
-        }
-        if let Some(id) = id {
+            self.set_apart(conn, Task::Pack(message, id));
+        } else {
             pack(&mut connection.out, start, id);
         }
-        self.count_reply(id);
+    }
+
+    /// Returns the number of the compressor of the next reply, which has this size in bytes, and
+    /// counts the reply. So each reply has its turn of the compressors, although a job compresses
+    /// it later.
+    pub(super) fn next_compressor(
+        &mut self,
+        conn: ConnId,
+        requested: Option<u8>,
+        length: usize,
+    ) -> Option<u8> {
+        let id = self.reply_compressor(conn, requested);
+        let id = id.filter(|_| length >= self.options.compression.threshold);
+        match id {
+            Some(id) => self.compression_counts.replies[usize::from(id)] += 1,
+            None => self.compression_counts.plain_replies += 1,
+        }
+        id
     }
 
     /// Returns the number of the compressor of a reply, if it is not too small.
-    pub(super) fn reply_compressor(&self, conn: ConnId, requested: Option<u8>) -> Option<u8> {
+    fn reply_compressor(&self, conn: ConnId, requested: Option<u8>) -> Option<u8> {
         let negotiated = &self.connections.get(&conn)?.compressors;
         match self.options.compression.replies {
             CompressedReplies::AsRequested => requested,
@@ -190,14 +210,6 @@ impl Member {
                 Some(ids[turn])
             }
             CompressedReplies::InTurn | CompressedReplies::Never => None,
-        }
-    }
-
-    /// Counts a reply, with the number of its compressor.
-    pub(super) fn count_reply(&mut self, compressor: Option<u8>) {
-        match compressor {
-            Some(id) => self.compression_counts.replies[usize::from(id)] += 1,
-            None => self.compression_counts.plain_replies += 1,
         }
     }
 

@@ -179,6 +179,18 @@ impl Cursors {
         }
     }
 
+    /// Ends the change streams of all cursors. Returns false if there is none.
+    pub(super) fn end_streams(&mut self) -> bool {
+        let mut has_ended = false;
+        for (cursor, _) in self.open.values_mut() {
+            if let Some(stream) = &mut cursor.stream {
+                stream.end();
+                has_ended = true;
+            }
+        }
+        has_ended
+    }
+
     pub(super) fn get(&self, id: i64) -> Option<&Cursor> {
         self.open.get(&id).map(|(cursor, _)| cursor)
     }

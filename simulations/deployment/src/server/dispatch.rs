@@ -150,7 +150,7 @@ impl Member {
             }
             Ok(Outcome::Route(plan)) => self.route(conn, request, effect, plan),
             Ok(Outcome::Forward(primary, command)) => {
-                self.forward(conn, request, effect, (primary, &command));
+                self.forward(conn, request, effect, (primary, command));
             }
             Ok(Outcome::Wait(Waiting::Lock(mut lock), deadline)) => {
                 lock.effect = effect;

@@ -1,8 +1,10 @@
-//! Pipelines with `$out` or `$merge` on secondaries. Since 5.0, a secondary runs the other stages
-//! itself, and the primary writes their result.
+//! Requests that other members execute: those of the clients of routers, and pipelines with `$out`
+//! or `$merge` on secondaries. Since 5.0, a secondary runs the other stages itself, and the primary
+//! writes their result.
 
 use super::{
     Member, Output,
+    apart::{LARGE, Task},
     connection::{Arrival, Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{owned, truth},
@@ -10,13 +12,14 @@ use super::{
     fault::{Fault, fault, not_writable_primary},
     plan::{HOST_UNREACHABLE, Plan},
     read::{collation, pipeline_writes},
+    router::gossiped,
     write::documents,
 };
 use crate::{
     deployment::ConnId,
     store::{GIVEN, Query, unrecognized},
 };
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use onionskin_core::{
     time::Instant,
     unstable::wire::{Flags, MessageWriter},
@@ -30,6 +33,65 @@ const KEPT: [&str; 5] = [
     "comment",
     "writeConcern",
 ];
+
+/// A request that is to be encoded for other members.
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    pub(super) request: Request,
+    pub(super) effect: Option<FailEffect>,
+    pub(super) plan: Box<Plan>,
+    /// The members, each with its command, or `None` for that of the client.
+    pub(super) commands: Vec<(usize, Option<Document>)>,
+    /// The cluster time that the members learn.
+    pub(super) time: Option<Timestamp>,
+    /// The largest size of a message in bytes, if the command is not the client's.
+    pub(super) limit: Option<usize>,
+}
+
+/// A request that was encoded for other members.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    pub(super) request: Request,
+    effect: Option<FailEffect>,
+    plan: Box<Plan>,
+    /// The members and their messages, or the reason why there are none.
+    messages: Result<Vec<(usize, Vec<u8>)>, Fault>,
+}
+
+impl Forwarding {
+    pub(super) fn encode(self) -> Forwarded {
+        let messages = self.commands.iter().map(|(member, command)| {
+            let command = command.as_ref().unwrap_or(&self.request.command);
+            let message = self.message(command);
+            message.map(|bytes| (*member, bytes))
+        });
+        Forwarded {
+            messages: messages.collect(),
+            request: self.request,
+            effect: self.effect,
+            plan: self.plan,
+        }
+    }
+
+    fn message(&self, command: &Document) -> Result<Vec<u8>, Fault> {
+        let body = match self.time {
+            Some(known) => {
+                let mut command = command.clone();
+                let time = gossiped(&command).map_or(known, |time| time.max(known));
+                command.insert("$clusterTime", doc! { "clusterTime": time });
+                RawDocumentBuf::try_from(&command)
+            }
+            None => RawDocumentBuf::try_from(command),
+        };
+        let body = body.map_err(|_| fault(22, "malformed BSON"))?;
+        let bytes = message(self.request.id, self.request.reply_wanted, &body);
+        if self.limit.is_some_and(|limit| bytes.len() > limit) {
+            let text = "the documents for the primary exceed the size of a message";
+            return Err(fault(10334, text));
+        }
+        Ok(bytes)
+    }
+}
 
 impl Member {
     /// Returns an error if a client uses the stage by which members give documents to each other.
@@ -99,20 +161,51 @@ impl Member {
         conn: ConnId,
         request: Request,
         effect: Option<FailEffect>,
-        (primary, command): (usize, &Document),
+        (primary, command): (usize, Document),
     ) {
-        let Ok(body) = RawDocumentBuf::try_from(command) else {
-            return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
+        let forwarding = Forwarding {
+            request,
+            effect,
+            plan: Box::default(),
+            commands: vec![(primary, Some(command))],
+            time: None,
+            limit: Some(self.options.limits.max_message_bytes),
         };
-        let bytes = message(request.id, request.reply_wanted, &body);
-        if bytes.len() > self.options.limits.max_message_bytes {
-            let text = "the documents for the primary exceed the size of a message";
-            return self.respond(conn, &request, Err(fault(10334, text)));
+        self.send_on(conn, forwarding);
+    }
+
+    /// Encodes a request for other members and sends it. A job encodes one that can be large.
+    pub(super) fn send_on(&mut self, conn: ConnId, forwarding: Forwarding) {
+        // The command for a primary has documents, whose size is not known.
+        let may_be_large = forwarding.limit.is_some() || forwarding.request.bytes >= LARGE;
+        match self.jobs.are_run() && may_be_large {
+            true => self.set_apart(conn, Task::Forward(Box::new(forwarding))),
+            false => self.send_forwarded(conn, forwarding.encode()),
         }
-        self.outputs.push_back(Output::Route(conn, primary, bytes));
-        if request.reply_wanted {
-            let plan = Box::new(Plan::awaiting(primary));
-            self.wait(conn, request, Waiting::Routed { plan, effect }, None);
+    }
+
+    /// Sends a request to other members. One that expects a reply waits for theirs.
+    pub(super) fn send_forwarded(&mut self, conn: ConnId, forwarded: Forwarded) {
+        let Forwarded {
+            request,
+            effect,
+            mut plan,
+            messages,
+        } = forwarded;
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(fault) => {
+                self.respond(conn, &request, Err(fault));
+                return self.discard(request);
+            }
+        };
+        for (member, bytes) in messages {
+            self.outputs.push_back(Output::Route(conn, member, bytes));
+            plan.await_reply(member);
+        }
+        match request.reply_wanted {
+            true => self.wait(conn, request, Waiting::Routed { plan, effect }, None),
+            false => self.discard(request),
         }
     }
 

@@ -200,6 +200,8 @@ pub(super) struct LongQuery {
     number: u64,
     /// The query and the `let` of the command; `None` once the job has them.
     query: Option<(Query, Option<Document>)>,
+    /// The data of an earlier time that the command reads.
+    earlier: Option<Store>,
     /// The wall clock at the start of the command.
     clock: Option<DateTime>,
     /// The term of the member at the start. A linearizable read fails if the term has changed at
@@ -220,6 +222,8 @@ pub(super) struct Jobs {
     done: Option<Result<Found, StoreError>>,
     /// The size of the documents of `done` that no collection has, in bytes.
     own_bytes: Option<usize>,
+    /// The data of an earlier time that the job has read, for a command that is executed again.
+    pub(super) earlier: Option<Store>,
     /// The number of the last job.
     last: u64,
     /// The steps that the running command has taken.
@@ -277,6 +281,7 @@ impl Member {
         self.jobs.new = None;
         self.jobs.done = None;
         self.jobs.own_bytes = None;
+        self.jobs.earlier = None;
         self.jobs.clock = None;
         self.waited_deadline = None;
         self.running.take()
@@ -351,6 +356,7 @@ impl Member {
         self.jobs.new = Some(LongQuery {
             number: self.jobs.next_number(),
             query: Some((query, variables.cloned())),
+            earlier: self.view.as_ref().map(|view| view.store.clone()),
             clock: None,
             term: self.replica.term(),
             wanted: Arc::new(()),
@@ -390,10 +396,11 @@ impl Member {
     /// concern asks for. Returns `None` if the request no longer waits, or if that data is gone.
     pub(crate) fn job_of(&mut self, now: Instant, connection: ConnId) -> Option<Job> {
         let pending = self.connections.get(&connection)?.pending.as_ref()?;
-        if !matches!(pending.waiting, Waiting::Job { .. }) {
+        let Waiting::Job { query, .. } = &pending.waiting else {
             return None;
-        }
-        let store = match self.store_for(&pending.request) {
+        };
+        let earlier = query.earlier.clone();
+        let store = match earlier.map_or_else(|| self.store_for(&pending.request), Ok) {
             Ok(store) => store,
             Err(fault) => {
                 let Pending { request, .. } = self.unpark(connection)?;

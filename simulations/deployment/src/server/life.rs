@@ -57,6 +57,7 @@ impl Member {
         self.end_fail_points();
         self.kept_view = None;
         self.expires_at = None;
+        self.expiring = None;
         self.admission = Admission::default();
         self.overload = Overload::default();
         self.routing = Routing::default();

@@ -75,7 +75,7 @@ use crate::{
     store::Store,
 };
 use admission::Admission;
-use bson::oid::ObjectId;
+use bson::{DateTime, oid::ObjectId};
 use connection::Connection;
 use cursor::Cursors;
 use fail_point::FailPoint;
@@ -176,6 +176,8 @@ pub(crate) struct Member {
     /// The time of the next pass that deletes documents whose time to live has ended; `None` if
     /// there is nothing to delete.
     expires_at: Option<Instant>,
+    /// The wall clock at the start of the pass that is under way.
+    expiring: Option<DateTime>,
     routing: Routing,
     outputs: VecDeque<Output>,
     /// True if each connection waits for [`Member::next_turn`] before its next request.
@@ -248,6 +250,7 @@ impl Member {
             overload: Overload::default(),
             requires_api: false,
             expires_at: None,
+            expiring: None,
             routing: Routing::default(),
             outputs: VecDeque::new(),
             max_connections,

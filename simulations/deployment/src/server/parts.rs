@@ -10,7 +10,11 @@
 //! that fails at a later part aborts the transaction. While transactions are open, each part of
 //! another write is compared with them, and only this part waits for the end of a transaction.
 //!
-//! A `getMore` pauses between two documents that its cursor looks at.
+//! A commit of a transaction pauses between two changes, of which none is visible before the end.
+//! If it does not go on, the transaction is aborted.
+//!
+//! A `getMore` pauses between two documents that its cursor looks at, and a read of earlier data
+//! between two changes that it reverts.
 
 use super::{
     Member,
@@ -26,7 +30,7 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    replica::{Effect, Op},
+    replica::{Effect, Op, Past},
     server::bulk::{Bulk, BulkStatement},
     store::{
         DeleteStatement, Environment, Outputs, Parts, Query, Records, SEARCH_AGAIN, Store,
@@ -54,6 +58,10 @@ pub(super) enum Progress {
     Outputs(Outputs),
     /// The number of jobs that have built the indexes of a `createIndexes`.
     Indexes(u32),
+    /// The commit of a transaction, which has its changes.
+    Commit,
+    /// The data of an earlier time, for a read or for the start of a transaction.
+    Past(Box<Past>),
     /// The deadline of a `getMore` whose cursor awaits data.
     More(Option<Instant>),
 }
@@ -166,10 +174,7 @@ impl Open {
 impl Member {
     /// Returns the parts of a statement or search, which pauses if it can.
     pub(super) fn pausing(&self) -> Parts {
-        Parts {
-            pause_after: self.can_wait_for_jobs().then_some(STEPS),
-            ..Parts::default()
-        }
+        parts_of(self.can_wait_for_jobs())
     }
 
     /// True if the running command has to pause before its next statement.
@@ -233,13 +238,21 @@ impl Member {
     }
 
     /// Lets a write go on although its client has disconnected, if the write has begun or is being
-    /// decoded. Returns false if the connection has none.
+    /// decoded. Returns false if the connection has none, and no messages that are kept.
     pub(crate) fn abandon(&mut self, conn: ConnId) -> bool {
-        let goes_on = self.goes_on(conn);
+        let is_kept = self.abandoned.contains(&conn) && self.has_message(conn);
+        let goes_on = is_kept || self.goes_on(conn);
         if goes_on {
             self.abandoned.insert(conn);
         }
         goes_on
+    }
+
+    /// Lets the messages of a connection be executed although its client has disconnected.
+    pub(crate) fn keep_messages(&mut self, conn: ConnId) {
+        if self.has_message(conn) {
+            self.abandoned.insert(conn);
+        }
     }
 
     /// Returns the next connection that was abandoned and whose messages were executed.
@@ -257,7 +270,7 @@ impl Member {
     }
 
     /// True if a connection can execute a message that it has received.
-    pub(super) fn has_message(&self, conn: ConnId) -> bool {
+    pub(crate) fn has_message(&self, conn: ConnId) -> bool {
         self.connections.get(&conn).is_some_and(|connection| {
             let is_free = connection.pending.is_none() && connection.apart.is_none();
             let may_go_on = is_free && connection.is_resting && !connection.closing;
@@ -278,15 +291,15 @@ impl Member {
             || pending.is_some_and(|pending| self.has_begun(&pending.request, &pending.waiting))
     }
 
-    /// True for a write that has paused, that waits for its search, or whose next part waits for a
-    /// transaction.
+    /// True for a write or a commit that has paused, that waits for its search, or whose next part
+    /// waits for a transaction.
     pub(super) fn has_begun(&self, request: &Request, waiting: &Waiting) -> bool {
         let has_begun = match waiting {
             Waiting::Part { .. } | Waiting::Job { .. } => true,
             Waiting::Lock(_) => request.progress.is_some(),
             _ => false,
         };
-        has_begun && self.is_write(request)
+        has_begun && (self.is_write(request) || request.name == "commitTransaction")
     }
 
     /// Returns the time limit of the running command, from its first start.
@@ -428,6 +441,14 @@ impl Member {
             may_search: self.can_wait_for_jobs(),
             is_retryable,
         }
+    }
+}
+
+/// Returns the parts of work that pauses, or of work that is done as a whole.
+pub(super) fn parts_of(pauses: bool) -> Parts {
+    Parts {
+        pause_after: pauses.then_some(STEPS),
+        ..Parts::default()
     }
 }
 

@@ -59,14 +59,6 @@ impl Plan {
         self
     }
 
-    /// Returns a plan without stages that awaits the reply of a member.
-    pub(super) fn awaiting(member: usize) -> Self {
-        Self {
-            awaited: vec![member],
-            ..Self::default()
-        }
-    }
-
     pub(super) fn has_stages(&self) -> bool {
         !self.stages.is_empty()
     }

@@ -7,9 +7,10 @@ use super::{
     dispatch::{Answer, Outcome, is_read},
     document::integer_field,
     fault::{Fault, fault, not_writable_primary},
+    parts::Progress,
     read::pipeline_writes,
 };
-use crate::store::Store;
+use crate::{replica::Past, store::Store};
 use bson::{Bson, Document, Timestamp};
 use onionskin_core::time::Instant;
 use std::time::Duration;
@@ -24,6 +25,9 @@ const FIELDS: [&str; 7] = [
     "waitLastStableRecoveryTimestamp",
     "provenance",
 ];
+
+/// The largest number of changes that a part of a read of earlier data reverts.
+const MAX_REVERTED: usize = 500;
 
 /// The data that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,14 @@ pub(super) struct View {
     pub(super) store: Store,
     /// The time that a reply to a snapshot read has.
     pub(super) at: Option<Timestamp>,
+}
+
+/// The data that a read sees, if it can see it now.
+enum Seen {
+    Newest,
+    Earlier(View),
+    /// The read must pause.
+    Later,
 }
 
 impl Member {
@@ -71,7 +83,11 @@ impl Member {
             };
             return Ok(Outcome::Wait(waiting, deadline));
         }
-        self.view = self.view_of(level)?;
+        self.view = match self.view_of(request, level)? {
+            Seen::Newest => None,
+            Seen::Earlier(view) => Some(view),
+            Seen::Later => return self.pause(now, request),
+        };
         self.show_own(now, request)?;
         let outcome = self.execute_data(now, request);
         let at = self.view.take().and_then(|view| view.at);
@@ -341,23 +357,84 @@ impl Member {
         })
     }
 
-    /// Returns the data that a level sees; `None` for the newest data. The last such data is kept,
-    /// because reads of the same data often follow each other.
-    fn view_of(&mut self, level: Level) -> Result<Option<View>, Fault> {
-        let Some((index, at)) = self.place_of(level)? else {
-            return Ok(None);
+    /// Returns the data that a level sees. The last such data is kept, because reads of the same
+    /// data often follow each other.
+    fn view_of(&mut self, request: &mut Request, level: Level) -> Result<Seen, Fault> {
+        if let Some(store) = self.jobs.earlier.take() {
+            let at = match level {
+                Level::Snapshot(at) => at,
+                _ => None,
+            };
+            return Ok(Seen::Earlier(View { store, at }));
+        }
+        let past = match begun(request) {
+            Some(past) => past,
+            None => {
+                let Some((index, at)) = self.place_of(level)? else {
+                    return Ok(Seen::Newest);
+                };
+                let place = (self.replica.term_at(index), index);
+                let kept = self.kept_view.as_ref();
+                let kept = kept.filter(|(of, _)| *of == place && self.options.shards == 1);
+                if let Some((_, store)) = kept {
+                    let store = store.clone();
+                    return Ok(Seen::Earlier(View { store, at }));
+                }
+                Box::new(self.replica.past(index, at).ok_or_else(is_gone)?)
+            }
         };
-        let term = self.replica.term_at(index);
-        let kept = self
-            .kept_view
-            .take()
-            .filter(|(place, _)| *place == (term, index) && self.options.shards == 1);
-        let store = kept.map(|(_, store)| store);
-        let Some(store) = store.or_else(|| self.replica.store_at(index, at)) else {
-            return Err(is_gone());
+        let Some(past) = self.complete(request, past) else {
+            return Ok(Seen::Later);
         };
-        self.kept_view = Some(((term, index), store.clone()));
-        Ok(Some(View { store, at }))
+        let (place, at) = (past.place(), past.time());
+        let store = past.into_store().ok_or_else(is_gone)?;
+        self.kept_view = Some((place, store.clone()));
+        Ok(Seen::Earlier(View { store, at }))
+    }
+
+    /// Returns the data of a cluster time, for the start of a transaction. Returns `None` if the
+    /// command must pause.
+    pub(super) fn store_of_time(
+        &mut self,
+        request: &mut Request,
+        at: Timestamp,
+    ) -> Result<Option<Store>, Fault> {
+        let past = match begun(request) {
+            Some(past) => past,
+            None => {
+                let index = self.replica.index_at(at).ok_or_else(is_gone)?;
+                Box::new(self.replica.past(index, Some(at)).ok_or_else(is_gone)?)
+            }
+        };
+        match self.complete(request, past) {
+            Some(past) => past.into_store().ok_or_else(is_gone).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes the next part of earlier data, or the whole data if the command cannot pause. Returns
+    /// the data if it is complete, and otherwise keeps it in the request.
+    fn complete(&self, request: &mut Request, mut past: Box<Past>) -> Option<Box<Past>> {
+        let most = match self.can_wait_for_jobs() {
+            true => MAX_REVERTED,
+            false => usize::MAX,
+        };
+        if past.go_on(most) {
+            return Some(past);
+        }
+        request.progress = Some(Box::new(Progress::Past(past)));
+        None
+    }
+}
+
+/// Takes the earlier data that a command has begun to make.
+fn begun(request: &mut Request) -> Option<Box<Past>> {
+    match request.progress.take().map(|progress| *progress) {
+        Some(Progress::Past(past)) => Some(past),
+        other => {
+            request.progress = other.map(Box::new);
+            None
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 
 use super::{
     Member, Output,
+    apart::{LARGE, Task},
     connection::{Arrival, Connection, Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{integer, integer_field, owned},
     fail_point::FailEffect,
     fault::{Fault, fault},
-    forward::{forwarded_reply, message},
+    forward::{Forwarding, forwarded_reply},
     operations::sharded_reply,
     plan::{Plan, without_state_change},
     reply::Times,
@@ -16,7 +17,7 @@ use super::{
     watch::opens_stream,
 };
 use crate::deployment::ConnId;
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp};
 use onionskin_core::{
     time::Instant,
     unstable::wire::{Header, Message, MessageWriter},
@@ -130,45 +131,33 @@ impl Member {
         effect: Option<FailEffect>,
         mut plan: Box<Plan>,
     ) {
+        let mut commands = Vec::new();
         for (shard, command) in plan.next_stage().unwrap_or_default() {
-            let body = match (command, request.name.as_str()) {
-                (Some(command), _) => self.encoded(&command),
+            let command = match (command, request.name.as_str()) {
                 (None, "killCursors") => {
                     let mut command = request.command.clone();
                     command.insert("cursors", self.cursors_to_kill(&request).0);
-                    self.encoded(&command)
+                    Some(command)
                 }
                 (None, "shardCollection") => match self.creation_on_shard(&request) {
-                    Ok(create) => self.encoded(&create),
+                    Ok(create) => Some(create),
                     Err(fault) => return self.respond(conn, &request, Err(fault)),
                 },
-                (None, _) => self.encoded(&request.command),
+                (command, _) => command,
             };
-            let Some(body) = body else {
-                return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
-            };
-            let member = self.options.addresses.len() + shard;
-            let bytes = message(request.id, request.reply_wanted, &body);
-            self.outputs.push_back(Output::Route(conn, member, bytes));
-            plan.await_reply(member);
+            commands.push((self.options.addresses.len() + shard, command));
         }
-        if request.reply_wanted {
-            self.wait(conn, request, Waiting::Routed { plan, effect }, None);
-        }
-    }
-
-    /// Encodes a command for a shard. If there are several, they learn the cluster time from it.
-    fn encoded(&self, command: &Document) -> Option<RawDocumentBuf> {
+        // If there are several shards, they learn the cluster time from the command.
         let known = self.routing.times.map(|times| times.cluster);
-        match known.filter(|_| self.options.shards > 1) {
-            Some(known) => {
-                let mut command = command.clone();
-                let time = gossiped(&command).map_or(known, |time| time.max(known));
-                command.insert("$clusterTime", doc! { "clusterTime": time });
-                RawDocumentBuf::try_from(&command).ok()
-            }
-            None => RawDocumentBuf::try_from(command).ok(),
-        }
+        let forwarding = Forwarding {
+            request,
+            effect,
+            plan,
+            commands,
+            time: known.filter(|_| self.options.shards > 1),
+            limit: None,
+        };
+        self.send_on(conn, forwarding);
     }
 
     /// Handles the replies of another member to forwarded requests.
@@ -258,26 +247,45 @@ impl Member {
         let body = match request.name.as_str() {
             "shardCollection" => owned(&reply)
                 .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
-            _ if !self.is_router() => forwarded_reply(&request, &reply)
-                .and_then(|reply| changed(reply, unknown, effect, None)),
-            _ => changed(reply, unknown, effect, token),
+            _ if self.is_router() => Some(reply),
+            _ => forwarded_reply(&request, &reply),
         };
         let Some(body) = body else {
             return self.close(conn);
         };
         self.next_request_id = self.next_request_id.wrapping_add(1).max(1);
-        let id = self.next_request_id;
+        let changes = Changes {
+            unknown,
+            effect,
+            token,
+        };
+        let is_large = body.as_bytes().len() >= LARGE;
+        let reply = Relayed {
+            id: self.next_request_id,
+            response_to: request.id,
+            body,
+            changes: (request.name != "shardCollection").then_some(changes),
+        };
+        if is_large && self.may_reply_apart(&request) {
+            self.set_apart(conn, Task::Relay(Box::new(reply), request.compressor));
+        } else if let Some(bytes) = reply.encode() {
+            self.send_relayed(conn, &bytes, request.compressor);
+        } else {
+            return self.close(conn);
+        }
+        self.discard(request);
+        self.advance(now, conn);
+    }
+
+    fn send_relayed(&mut self, conn: ConnId, bytes: &[u8], requested: Option<u8>) {
         if let Some(connection) = self.connection(conn) {
             let start = connection.out.len();
-            MessageWriter::begin(&mut connection.out, id, request.id)
-                .body(&body)
-                .end();
+            connection.out.extend_from_slice(bytes);
             if !std::mem::replace(&mut connection.announced, true) {
                 self.outputs.push_back(Output::Transmit(conn));
             }
-            self.pack_reply(conn, start, request.compressor);
+            self.pack_reply(conn, start, requested);
         }
-        self.advance(now, conn);
     }
 
     /// Returns the times of a reply of a shard itself.
@@ -355,26 +363,60 @@ impl Member {
     }
 }
 
+/// A reply of other members that is to be encoded for a client.
+#[derive(Debug)]
+pub(super) struct Relayed {
+    id: i32,
+    response_to: i32,
+    body: RawDocumentBuf,
+    changes: Option<Changes>,
+}
+
+/// What a router changes in a reply.
+#[derive(Debug)]
+struct Changes {
+    /// The unknown cursors of a `killCursors`.
+    unknown: Vec<i64>,
+    /// The fail point with a write concern error or labels.
+    effect: Option<FailEffect>,
+    /// The `recoveryToken` of a transaction.
+    token: Option<Document>,
+}
+
+impl Relayed {
+    /// Returns the message, or `None` if the reply cannot be decoded or encoded.
+    pub(super) fn encode(self) -> Option<Vec<u8>> {
+        let body = match self.changes {
+            Some(changes) => changed(self.body, changes)?,
+            None => self.body,
+        };
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, self.id, self.response_to)
+            .body(&body)
+            .end();
+        Some(bytes)
+    }
+}
+
 /// Returns the `$clusterTime` of a command.
 pub(super) fn gossiped(command: &Document) -> Option<Timestamp> {
     let time = command.get_document("$clusterTime").ok()?;
     time.get_timestamp("clusterTime").ok()
 }
 
-/// Returns the shard's reply, changed by the router: with the unknown cursors of a `killCursors`,
-/// with the write concern error and the labels of a fail point, and with the `recoveryToken` of a
-/// transaction. Returns `None` if the reply cannot be decoded or encoded.
-fn changed(
-    reply: RawDocumentBuf,
-    unknown_cursors: Vec<i64>,
-    effect: Option<FailEffect>,
-    token: Option<Document>,
-) -> Option<RawDocumentBuf> {
+/// Returns the reply of a shard with the changes of the router. Returns `None` if the reply cannot
+/// be decoded or encoded.
+fn changed(reply: RawDocumentBuf, changes: Changes) -> Option<RawDocumentBuf> {
+    let Changes {
+        unknown,
+        effect,
+        token,
+    } = changes;
     let effect = effect.filter(|e| e.concern.is_some() || e.labels.is_some());
     // A router does not repeat the election and the position of a write of the shard.
     let has_position = matches!(reply.get("opTime"), Ok(Some(_)));
     let is_same = effect.is_none() && token.is_none() && !has_position;
-    if is_same && unknown_cursors.is_empty() {
+    if is_same && unknown.is_empty() {
         return Some(reply);
     }
     let mut reply: Document = owned(&reply)?;
@@ -385,7 +427,7 @@ fn changed(
         reply.insert("recoveryToken", token);
     }
     if let Ok(missing) = reply.get_array_mut("cursorsNotFound") {
-        missing.extend(unknown_cursors.into_iter().map(Bson::from));
+        missing.extend(unknown.into_iter().map(Bson::from));
     }
     let effect = effect.unwrap_or_default();
     if let Some(concern) = effect.concern {

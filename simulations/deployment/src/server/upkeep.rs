@@ -3,6 +3,7 @@
 use super::{
     Member,
     connection::{Pending, Waiting},
+    fault::interrupted,
     overload::Overload,
     transaction::Transactions,
 };
@@ -45,7 +46,7 @@ impl Member {
         for conn in behind {
             self.close(conn);
         }
-        self.end_unfinished(now, 11601, "operation was interrupted");
+        self.end_unfinished(now, &interrupted());
     }
 
     /// Continues the requests that a fail point delays.

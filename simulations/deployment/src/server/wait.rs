@@ -142,16 +142,16 @@ impl Member {
     /// pending can fail later.
     pub(super) fn interrupt_unfinished(&mut self, now: Instant) {
         let text = "operation was interrupted because the primary stepped down";
-        self.end_unfinished(now, 11602, text);
+        self.end_unfinished(now, &fault(11602, text));
     }
 
     /// Ends the writes that have paused, that wait for their search, or whose next part waits for a
     /// transaction, with an error. What they have done stays.
-    pub(super) fn end_unfinished(&mut self, now: Instant, code: i32, text: &str) {
+    pub(super) fn end_unfinished(&mut self, now: Instant, error: &Fault) {
         let open = self.connections.keys().copied();
         let unfinished: Vec<ConnId> = open.filter(|conn| self.goes_on(*conn)).collect();
         for conn in unfinished {
-            self.end_waiting(now, conn, fault(code, text));
+            self.end_waiting(now, conn, error.clone());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Member, Output,
-    apart::{Content, Encoded, LARGE},
+    apart::{Encoded, LARGE, Task},
     connection::{Arrival, Connection, Request},
     decode::{self, Frame},
     fault::{Fault, is_final, is_not_primary, is_shutdown},
@@ -18,7 +18,7 @@ use onionskin_core::{
 use std::{borrow::Cow, ops::Range};
 
 /// The number of bytes that a client may send while its request waits, beyond one message of the
-/// largest size.
+/// largest size. See [`Member::room`].
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 /// The advice of a server that does not take a legacy message.
@@ -87,8 +87,9 @@ impl Member {
         let connections: Vec<ConnId> = self.connections.keys().copied().collect();
         for id in connections {
             self.advance(now, id);
-            // A turn that came during the pause had no effect.
-            if self.connections.get(&id).is_some_and(|c| c.is_resting) {
+            // A turn that came during the pause had no effect, and a full buffer has room again.
+            let connection = self.connections.get(&id);
+            if connection.is_some_and(|c| c.is_resting || !c.decoder.is_empty()) {
                 self.outputs.push_back(Output::Turn(id));
             }
         }
@@ -115,6 +116,10 @@ impl Member {
             let taken = connection.buffered.min(header.length);
             connection.buffered -= taken;
             self.buffered -= taken;
+            // The client of the other member can send its next message.
+            if connection.arrival == Arrival::Internal {
+                self.outputs.push_back(Output::Turn(conn));
+            }
             self.on_frame(now, conn, header, buffer.into(), range);
         }
     }
@@ -139,6 +144,25 @@ impl Member {
         connection.is_some_and(|connection| connection.is_resting || connection.closing)
     }
 
+    /// Returns how many bytes of a connection this member takes now.
+    pub(crate) fn room(&self, conn: ConnId) -> usize {
+        let Some(connection) = self.connections.get(&conn) else {
+            return usize::MAX;
+        };
+        let waits = self.is_frozen || connection.is_busy();
+        // Another member sends its next message as a whole.
+        if connection.arrival == Arrival::Internal {
+            let is_full = waits && connection.buffered > 0;
+            return if is_full { 0 } else { usize::MAX };
+        }
+        let is_scarce = self.buffered > self.options.limits.max_unfinished_bytes / 2;
+        let limit = match waits && is_scarce {
+            true => 0,
+            false => self.message_limit(conn),
+        };
+        (limit + MAX_BUFFERED_BYTES).saturating_sub(connection.buffered)
+    }
+
     /// Returns the largest size of a message on a connection, in bytes.
     fn message_limit(&self, conn: ConnId) -> usize {
         let arrival = self
@@ -150,6 +174,10 @@ impl Member {
 
     pub(crate) const fn take_turns(&mut self) {
         self.takes_turns = true;
+    }
+
+    pub(crate) const fn takes_turns(&self) -> bool {
+        self.takes_turns
     }
 
     /// Handles a message: the range of a buffer.
@@ -244,12 +272,11 @@ impl Member {
             let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
             (streams && is_sent).then_some(version)
         };
+        let may_be_apart = self.may_reply_apart(request);
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
         let start = connection.out.len();
-        // The next reply of a stream could overtake this one, unless it waits for its turn.
-        let may_be_apart = self.jobs.are_run() && (self.takes_turns || !request.exhaust);
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         // Servers before 4.4 do not label their errors (RW-16).
         let is_labelled = self.program.version.release >= [4, 4, 0];
@@ -263,8 +290,8 @@ impl Member {
                 }
                 reply.version = code.and_then(version);
                 if may_be_apart && reply.batch_bytes() >= LARGE {
-                    let content = Content::Reply(Box::new((envelope, reply)));
-                    self.encode_apart(conn, content, request.compressor);
+                    let reply = Box::new((envelope, reply));
+                    self.set_apart(conn, Task::Encode(reply, request.compressor));
                     return id;
                 }
                 envelope.write(&mut connection.out, &reply);
@@ -290,6 +317,12 @@ impl Member {
             self.close(conn);
         }
         id
+    }
+
+    /// True if a job may encode the reply to a request. The next reply of a stream could overtake
+    /// this one, unless it waits for its turn.
+    pub(super) const fn may_reply_apart(&self, request: &Request) -> bool {
+        self.jobs.are_run() && (self.takes_turns || !request.exhaust)
     }
 
     /// Closes a connection after the written bytes are sent.

@@ -12,13 +12,12 @@ use super::{
     read::collation,
     reply::Reply,
     retry::{RetryableWrite, check_statement_ids},
-    transaction::names,
 };
 use crate::{
     replica::{Effect, Op, Retry},
     store::{
         Change, DeleteStatement, Environment, Namespace, Parts, Query, Release, Shared, Store,
-        StoreError, Update, UpdateStatement, WriteError,
+        StoreError, Update, UpdateStatement, WriteError, namespaces,
     },
 };
 use bson::{Bson, Document, doc};
@@ -345,14 +344,19 @@ impl Member {
     /// Appends one oplog entry with the changes of the running command that were not logged yet, if
     /// there are changes or retryable statements.
     pub(super) fn log(&mut self, now: Instant, retry: Option<Retry>) {
+        self.log_sized(now, retry, None);
+    }
+
+    /// Logs as [`log`](Self::log) does. `bytes` is the size of the entry, if the caller knows it.
+    pub(super) fn log_sized(&mut self, now: Instant, retry: Option<Retry>, bytes: Option<usize>) {
         let Err(retry) = self.defer(retry) else {
             return;
         };
         let changes = self.replica.store_mut().take_changes();
         if !changes.is_empty() || retry.is_some() {
             let concerns_expiry = changes.iter().any(Change::concerns_expiry);
-            let names = self.transactions.has_open().then(|| names(&changes));
-            self.replica.append(now, changes, retry);
+            let names = self.transactions.has_open().then(|| namespaces(&changes));
+            self.replica.append_sized(now, changes, retry, bytes);
             if let Some(names) = names {
                 self.note_changed(&names);
             }

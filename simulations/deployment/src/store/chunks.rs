@@ -5,7 +5,7 @@
 //! takes a time that all the entries determine.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
@@ -133,18 +133,6 @@ impl<K: Ord + Clone, V: Clone> Chunks<K, V> {
         self.chunks.insert(head, chunk);
     }
 
-    /// Returns the value of a key, to change it. A chunk that a clone has as well is copied.
-    pub(crate) fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
-    where
-        K: Borrow<Q>,
-        Q: Ord + ?Sized,
-    {
-        let bounds = (Bound::Unbounded, Bound::Included(key));
-        let (_, chunk) = self.chunks.range_mut::<Q, _>(bounds).next_back()?;
-        let at = place(chunk, key)?;
-        Some(&mut Arc::make_mut(chunk)[at].1)
-    }
-
     pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -209,20 +197,6 @@ impl<K: Ord + Clone, V: Clone> Chunks<K, V> {
             rest: self
                 .chunks
                 .range::<K, _>((Bound::Excluded(head), Bound::Unbounded)),
-        }
-    }
-}
-
-impl<K: Ord + Clone> Chunks<K, BTreeSet<u64>> {
-    /// Adds a number to the set of a key.
-    pub(crate) fn add(&mut self, key: K, number: u64) {
-        match self.get_mut(&key) {
-            Some(numbers) => {
-                numbers.insert(number);
-            }
-            None => {
-                self.insert(key, BTreeSet::from([number]));
-            }
         }
     }
 }
@@ -303,7 +277,6 @@ mod tests {
                     assert_eq!(chunks.remove(&key), model.remove(&key));
                 }
                 assert_eq!(chunks.get(&key), model.get(&key));
-                assert_eq!(chunks.get_mut(&key), model.get_mut(&key));
                 if step % 500 == 0 {
                     same(&chunks, &model);
                 }

@@ -127,7 +127,8 @@ impl Collection {
     }
 
     /// Returns an error if another record than `own` has the document's `_id`, if an index refuses
-    /// the document, or if the document and its keys do not fit into `room` bytes.
+    /// the document, or if the document and its keys do not fit into `room` bytes. The keys that the
+    /// document of `own` has already need no room.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,
@@ -146,7 +147,10 @@ impl Collection {
         }
         let size = super::size::of(document);
         room = room.checked_sub(size).ok_or_else(out_of_space)?;
-        for index in &self.indexes {
+        let former = own.and_then(|own| self.records.get(&own));
+        let changed =
+            |index: &&Index| !former.is_some_and(|old| index.has_same_keys(old, document));
+        for index in self.indexes.iter().filter(changed) {
             room -= index.check(namespace, document, own, room)?;
         }
         Ok(())
@@ -167,16 +171,14 @@ impl Collection {
     }
 
     /// Returns the records that have a key of a unique index.
-    pub(super) fn holders(&self, (name, key): &UniqueKey) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn holders(&self, (name, key): &UniqueKey) -> impl Iterator<Item = u64> {
         let is_id = name == ID_INDEX;
         let by_id = key.first().filter(|_| is_id);
         let by_id = by_id.and_then(|id| self.by_id.get(id)).copied();
         let mut indexes = self.indexes.iter().filter(|_| !is_id);
         let index = indexes.find(|index| index.name() == name);
-        let found = index.and_then(|index| index.holders(key));
-        by_id
-            .into_iter()
-            .chain(found.into_iter().flatten().copied())
+        let found = index.map(|index| index.holders(key));
+        by_id.into_iter().chain(found.into_iter().flatten())
     }
 
     /// Returns the memory of the collection in bytes: the encoding of its documents, and the keys
@@ -251,14 +253,26 @@ impl Collection {
     /// Stores a document, in the place of the record's former document if there is one. The record
     /// is set first, so that [`take`](Self::take) can undo an interrupted call.
     pub(crate) fn put(&mut self, record: u64, document: Shared) {
-        self.take(record);
         self.bytes += bytes_of(&document);
-        self.records.insert(record, document.clone());
-        if self.time_series().is_none() {
+        let former = self.records.insert(record, document.clone());
+        let former = former.as_deref();
+        self.bytes -= former.map_or(0, bytes_of);
+        let has_own_id = former.is_none_or(|former| former.get("_id") != document.get("_id"));
+        if self.time_series().is_none() && has_own_id {
+            if let Some(former) = former {
+                self.by_id.remove(&self.key_of_id(former));
+            }
             self.by_id.insert(self.key_of_id(&document), record);
         }
         for index in &mut self.indexes {
-            index.insert(record, &document);
+            match former {
+                Some(former) if index.has_same_keys(former, &document) => {}
+                Some(former) => {
+                    index.remove(record, former);
+                    index.insert(record, &document);
+                }
+                None => index.insert(record, &document),
+            }
         }
     }
 

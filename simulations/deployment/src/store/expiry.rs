@@ -6,11 +6,15 @@ use bson::{DateTime, Document};
 
 use super::collection::Collection;
 use super::number;
+use super::parts::Parts;
 use super::{Answer, Store};
 
-/// The most documents that one pass deletes, so that its oplog entry stays small. The next pass
-/// deletes the others.
+/// The most documents that one pass deletes as a whole, so that its oplog entry stays small. The
+/// next pass deletes the others.
 const MAX_DELETES: usize = 50_000;
+
+/// The most documents that a part of a pass deletes.
+const MAX_DELETES_OF_PART: usize = 250;
 
 impl Store {
     /// True if documents of a collection have a time to live.
@@ -24,25 +28,34 @@ impl Store {
         })
     }
 
-    /// Deletes the documents whose time to live has ended, as far as one pass deletes.
+    /// Deletes the documents whose time to live has ended, as far as one pass deletes, or as a part
+    /// of a pass does. Returns true if none is left.
     ///
     /// # Errors
     ///
     /// If a change does not fit the data, which is a defect.
-    pub(crate) fn expire(&mut self, now: DateTime) -> Answer<()> {
+    pub(crate) fn expire(&mut self, now: DateTime, parts: &Parts) -> Answer<bool> {
+        let most = parts
+            .pause_after
+            .map_or(MAX_DELETES, |_| MAX_DELETES_OF_PART);
         let mut expired = Vec::new();
         for (namespace, collection) in self.collections() {
-            let left = MAX_DELETES - expired.len();
+            let left = most - expired.len();
             let records = expired_in(collection, now, left).into_iter();
             expired.extend(records.map(|record| (namespace.clone(), record)));
         }
+        let is_last = expired.len() < most;
         for (namespace, record) in expired {
+            if parts.is_over() {
+                return Ok(false);
+            }
             let collection = self.collection(&namespace);
             if let Some(document) = collection.and_then(|c| c.records.get(&record).cloned()) {
+                parts.count_change(collection, &document);
                 self.remove(&namespace, record, document)?;
             }
         }
-        Ok(())
+        Ok(is_last)
     }
 }
 

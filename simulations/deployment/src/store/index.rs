@@ -1,21 +1,22 @@
 //! Secondary indexes, which enforce uniqueness and find documents by the values of one field.
 
-use std::collections::BTreeSet;
-use std::slice;
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Iter};
 use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index_key::is_wildcard;
 use super::keys::{self, KeyMaker, Keys};
 use super::matcher::Matcher;
-use super::order::{Key, display, display_document};
+use super::order::{Key, display, display_document, identical};
 use super::release::Release;
 use super::types::{Namespace, Shared};
+
+/// A key of a document, with the number of its record.
+type Entry = (Arc<[Key]>, u64);
 
 /// An index other than that of `_id`.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Index {
     is_kept: bool,
     partial: Option<Matcher>,
     pub(crate) collation: Option<Arc<Collation>>,
-    entries: Chunks<Vec<Key>, BTreeSet<u64>>,
+    entries: Chunks<Entry, ()>,
     /// The memory of the keys of all documents in bytes.
     bytes: usize,
     /// True if a document ever had several keys.
@@ -84,8 +85,17 @@ impl Index {
     }
 
     /// Returns the records that have a key.
-    pub(super) fn holders(&self, key: &[Key]) -> Option<&BTreeSet<u64>> {
-        self.entries.get(key)
+    pub(super) fn holders(&self, key: &[Key]) -> impl Iterator<Item = u64> {
+        let wanted: Arc<[Key]> = key.into();
+        let found = self.entries_from(wanted.clone());
+        let found = found.take_while(move |((key, _), ())| *key == wanted);
+        found.map(|((_, record), ())| *record)
+    }
+
+    /// Returns the entries from a key on, in the order of their keys.
+    fn entries_from(&self, key: impl Into<Arc<[Key]>>) -> Iter<'_, Entry, ()> {
+        let first: Entry = (key.into(), 0);
+        self.entries.iter_from(&first)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -134,23 +144,34 @@ impl Index {
             );
             return Err(StoreError::new(16766, text));
         }
-        let keys = self.keys(document)?;
-        if keys.bytes > room {
+        let Keys { keys, bytes } = self.keys(document)?;
+        if bytes > room {
             return Err(out_of_space());
         }
-        for key in keys.keys.iter().filter(|_| self.unique) {
-            let taken = self.entries.get(key);
-            let is_own = |records: &BTreeSet<u64>| own.is_some_and(|own| records.contains(&own));
-            if taken.is_some_and(|records| !records.is_empty() && !is_own(records)) {
+        for key in keys.iter().filter(|_| self.unique) {
+            let has_own = |own| {
+                let entry: Entry = (key.as_slice().into(), own);
+                self.entries.contains_key(&entry)
+            };
+            if self.holders(key).next().is_some() && !own.is_some_and(has_own) {
                 return Err(self.duplicate(namespace, key));
             }
         }
-        Ok(keys.bytes)
+        Ok(bytes)
     }
 
     /// Returns the records of each key that several documents have, in the order of the keys.
-    pub(crate) fn duplicates(&self) -> impl Iterator<Item = &BTreeSet<u64>> {
-        self.entries.values().filter(|records| records.len() > 1)
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = Vec<u64>> {
+        let mut entries = self.entries.iter().peekable();
+        let groups = std::iter::from_fn(move || {
+            let ((key, first), ()) = entries.next()?;
+            let mut records = vec![*first];
+            while let Some(((_, record), ())) = entries.next_if(|((other, _), ())| other == key) {
+                records.push(*record);
+            }
+            Some(records)
+        });
+        groups.filter(|records| records.len() > 1)
     }
 
     /// Returns the memory of the keys of all documents in bytes.
@@ -168,6 +189,21 @@ impl Index {
         duplicate_key(namespace, &self.specification, values)
     }
 
+    /// True if a document that replaces `former` surely has the same keys, because it has the same
+    /// values at the first name of each path. That is cheaper to find out than the keys.
+    pub(super) fn has_same_keys(&self, former: &Document, document: &Document) -> bool {
+        let heads = self
+            .fields
+            .iter()
+            .filter_map(|field| field.split('.').next());
+        let mut values = heads.map(|head| (former.get(head), document.get(head)));
+        self.partial.is_none()
+            && values.all(|values| match values {
+                (Some(former), Some(value)) => identical(former, value),
+                (former, value) => former.is_none() && value.is_none(),
+            })
+    }
+
     /// Adds the keys of a document. A document that [`check`](Self::check) refuses, which another
     /// member accepted, has no key.
     pub(crate) fn insert(&mut self, record: u64, document: &Document) {
@@ -177,7 +213,7 @@ impl Index {
         self.bytes += bytes;
         self.is_multikey |= keys.len() > 1;
         for key in keys {
-            self.entries.add(key, record);
+            self.entries.insert((key.into(), record), ());
         }
     }
 
@@ -186,14 +222,10 @@ impl Index {
             return;
         };
         for key in keys {
-            if let Some(records) = self.entries.get_mut(&key) {
-                // After an interrupted insert, keys can be missing.
-                if records.remove(&record) {
-                    self.bytes = self.bytes.saturating_sub(keys::bytes_of(&key));
-                }
-                if records.is_empty() {
-                    self.entries.remove(&key);
-                }
+            let entry: Entry = (key.into(), record);
+            // After an interrupted insert, keys can be missing.
+            if self.entries.remove(&entry).is_some() {
+                self.bytes = self.bytes.saturating_sub(keys::bytes_of(&entry.0));
             }
         }
     }
@@ -227,17 +259,17 @@ impl Index {
     /// there several times.
     pub(crate) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
         let (first, last) = (DateTime::MIN, [Key(Bson::DateTime(last))]);
-        let dates = self.entries.iter_from(&[Key(Bson::DateTime(first))][..]);
-        let dates = dates.take_while(move |(key, _)| key[..] <= last[..]);
-        dates.flat_map(|(_, records)| records).copied()
+        let dates = self.entries_from([Key(Bson::DateTime(first))]);
+        let dates = dates.take_while(move |((key, _), ())| key[..] <= last[..]);
+        dates.map(|((_, record), ())| *record)
     }
 
     /// Returns the records whose first field has this value.
     pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {
         let wanted = self.key(value);
-        let found = self.entries.iter_from(slice::from_ref(&wanted));
-        let found = found.take_while(move |(key, _)| key.first() == Some(&wanted));
-        found.flat_map(|(_, records)| records).copied()
+        let found = self.entries_from([wanted.clone()]);
+        let found = found.take_while(move |((key, _), ())| key.first() == Some(&wanted));
+        found.map(|((_, record), ())| *record)
     }
 
     /// Returns the records whose first field is within the bounds, or in a multikey index within
@@ -248,16 +280,16 @@ impl Index {
             .upper
             .filter(|_| lower.is_none() || !self.is_multikey);
         let upper = upper.map(|value| self.key(value));
-        let found = match &lower {
-            Some(lower) => self.entries.iter_from(slice::from_ref(lower)),
+        let found = match lower {
+            Some(lower) => self.entries_from([lower]),
             None => self.entries.iter(),
         };
-        let found = found.take_while(move |(key, _)| {
+        let found = found.take_while(move |((key, _), ())| {
             upper
                 .as_ref()
                 .is_none_or(|upper| key.first() <= Some(upper))
         });
-        found.flat_map(|(_, records)| records).copied()
+        found.map(|((_, record), ())| *record)
     }
 
     fn key(&self, value: &Bson) -> Key {
@@ -365,4 +397,38 @@ pub(crate) fn generated_name(key: &Document) -> String {
         })
         .collect();
     parts.join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_beside_a_clone_copies_few_entries_although_many_documents_have_one_value() {
+        let document = |n: u64| {
+            let value = if n.is_multiple_of(2) { "even" } else { "odd" };
+            doc! { "a": value }
+        };
+        let mut index = Index::new(Arc::new(doc! { "key": { "a": 1 }, "name": "a_1" }));
+        for n in 0..10_000 {
+            index.insert(n, &document(n));
+        }
+        // A copy of an entry is one more reference to its key.
+        let counts = |index: &Index| -> Vec<usize> {
+            let keys = index.entries.iter().map(|((key, _), ())| key);
+            keys.map(Arc::strong_count).collect()
+        };
+        let clone = index.clone();
+        let before = counts(&clone);
+        index.remove(5000, &document(5000));
+        index.insert(5000, &document(5000));
+        let after = counts(&clone);
+        let copied = before.iter().zip(&after).filter(|(b, a)| b != a).count();
+        assert!((1..=200).contains(&copied), "{copied} entries were copied");
+        assert_eq!(index, clone);
+        let found: Vec<u64> = index.lookup(&Bson::from("odd")).collect();
+        assert!(found.into_iter().eq((1..10_000).step_by(2)));
+        let groups: Vec<usize> = index.duplicates().map(|group| group.len()).collect();
+        assert_eq!(groups, [5000, 5000]);
+    }
 }

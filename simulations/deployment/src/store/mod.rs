@@ -89,6 +89,7 @@ pub use collection::Collection;
 pub use error::{StoreError, WriteError};
 pub(crate) use error_codes::code_name;
 pub(crate) use index_options::{in_specification, without_unknown_options};
+pub(crate) use merge::{Merge, namespaces};
 pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use outputs::Outputs;

@@ -118,8 +118,13 @@ impl Parts {
 
     /// Counts the steps of a change of a document.
     pub(super) fn count_change(&self, collection: Option<&Collection>, document: &Document) {
+        self.count(collection, size::of(document));
+    }
+
+    /// Counts the steps of a change of this size in bytes.
+    pub(super) fn count(&self, collection: Option<&Collection>, bytes: usize) {
         let indexes = collection.map_or(0, |collection| collection.indexes.len());
-        let steps = STEPS_OF_CHANGE + STEPS_OF_INDEX * indexes + size::of(document) / 64;
+        let steps = STEPS_OF_CHANGE + STEPS_OF_INDEX * indexes + bytes / 64;
         self.meter
             .set(self.meter.get().saturating_add(steps as u64));
     }

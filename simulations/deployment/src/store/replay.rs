@@ -291,7 +291,8 @@ impl Data {
         }
     }
 
-    fn exchange(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
+    /// Puts a collection in the place of the one with this name, if there is one.
+    pub(super) fn exchange(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
         self.drop_collection(namespace);
         self.place(namespace, collection);
     }

@@ -8,6 +8,7 @@ mod index_options;
 mod indexes;
 mod keys;
 mod limits;
+mod merging;
 mod numbers;
 mod operands;
 mod projections;

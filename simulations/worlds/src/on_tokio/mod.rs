@@ -311,12 +311,12 @@ impl TokioWorld {
     ///
     /// # Panics
     ///
-    /// For `cancel`, `unpolled` and `starved`, because only the program polls and abandons its
-    /// tasks, and for rates above 1000.
+    /// For `cancel`, `unpolled`, `starved` and `panic`, because the program polls and abandons its
+    /// tasks and has its own server selectors, and for rates above 1000.
     pub fn set_rates(&self, rates: Rates) {
         assert!(
-            (rates.cancel, rates.unpolled, rates.starved) == (0, 0, 0),
-            "only the program can abandon its operations or poll them late"
+            (rates.cancel, rates.unpolled, rates.starved, rates.panic) == (0, 0, 0, 0),
+            "only the program can abandon its operations, poll them late or select servers"
         );
         assert!(rates.highest() <= 1000, "a rate is from 0 to 1000");
         self.runtime().set_rates(rates);

@@ -69,6 +69,7 @@ impl fmt::Display for Disaster {
             Self::SlowMember(slow) => write!(f, "{slow}"),
             Self::EndSlowness => f.write_str("no member is slow any more"),
             Self::EndOverload => f.write_str("no member is overloaded any more"),
+            Self::EndStreams => f.write_str("all change streams end"),
             Self::CloseClient(client) => write!(f, "client {client} is closed"),
             Self::Heal => f.write_str("all faults end"),
         }

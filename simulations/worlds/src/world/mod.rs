@@ -36,6 +36,7 @@ pub mod report;
 pub mod runtime;
 pub mod scenario;
 mod schedule;
+mod selector;
 mod setup;
 mod slow_member;
 mod span;

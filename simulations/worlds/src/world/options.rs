@@ -64,6 +64,9 @@ pub struct Rates {
     /// A task that is ready is not polled for up to 3 s, be it one of a caller or of the client
     /// itself. A run of the core alone has no tasks.
     pub starved: u16,
+    /// The server selector of a client panics, which fails the operation. Without this rate,
+    /// clients have no server selector.
+    pub panic: u16,
 }
 
 impl Rates {
@@ -83,16 +86,17 @@ impl Rates {
             unresolved,
             unpolled,
             starved,
+            panic,
         } = *self;
         let rates = [
             refuse, vanish, reset, half_open, stall, slow, truncate, corrupt, duplicate, cancel,
-            unresolved, unpolled, starved,
+            unresolved, unpolled, starved, panic,
         ];
         rates.into_iter().max().unwrap_or_default()
     }
 
-    /// Draws all rates but `unpolled`, `duplicate` and `starved`. About half of them are 0, a
-    /// quarter are low, and a quarter can be high.
+    /// Draws all rates but `unpolled`, `duplicate`, `starved` and `panic`. About half of them are
+    /// 0, a quarter are low, and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -113,6 +117,7 @@ impl Rates {
             unresolved: rate(200),
             unpolled: 0,
             starved: 0,
+            panic: 0,
         }
     }
 }

@@ -162,6 +162,9 @@ pub enum Disaster {
     Overload(ServerOverload),
     /// No server is overloaded any more.
     EndOverload,
+    /// All change streams that are open end: the next reply to each of them has the cursor id 0, as
+    /// after the event `invalidate`, but there is no event and no error.
+    EndStreams,
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members and shards run again, also those that were shutting down
@@ -202,6 +205,7 @@ impl Disaster {
             Self::JumpClock(jump) => jump.strike(now, deployment),
             Self::Overload(ref overload) => overload.begin(deployment),
             Self::EndOverload => ServerOverload::end_all(deployment),
+            Self::EndStreams => return deployment.end_streams(),
             Self::Kill(member) => deployment.kill(now, member),
             Self::ShutDown(member) => deployment.shut_down(now, member),
             Self::Restart(member) => deployment.restart(now, member),
@@ -234,19 +238,7 @@ impl Disaster {
             | Self::Resync(_)
             | Self::Upgrade { .. } => return self.change_members(now, deployment),
             Self::ExpireLogins => deployment.require_reauthentication(),
-            Self::Heal => {
-                CommandFault::end_all(deployment);
-                ServerOverload::end_all(deployment);
-                deployment.limit_connections(None);
-                deployment.heal(now);
-                for member in 0..deployment.members() {
-                    deployment.thaw(now, member);
-                    deployment.restart(now, member);
-                }
-                for shard in 0..deployment.options().shards {
-                    deployment.restart_shard(now, shard);
-                }
-            }
+            Self::Heal => deployment.recover(now),
             Self::CutClient { .. }
             | Self::JoinClients
             | Self::DisconnectClient { .. }
@@ -328,6 +320,7 @@ impl Disaster {
             | Self::EndFailures
             | Self::Overload(_)
             | Self::EndOverload
+            | Self::EndStreams
             | Self::Heal => false,
         }
     }
@@ -422,6 +415,7 @@ impl Disaster {
             | Self::ExpireLogins
             | Self::EndFailures
             | Self::EndOverload
+            | Self::EndStreams
             | Self::Heal => {}
         }
         needs

@@ -12,7 +12,7 @@ mod routed;
 
 use bson::{Bson, Document};
 use onionskin_deployment::deployment::ServerVersion;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::peers;
 use onionskin_tokio::{
     Client,

@@ -3,7 +3,7 @@
 use super::is;
 use crate::wire::{Sent, on_tokio};
 use bson::{Document, doc};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tokio::{TokioRuntime, options::CursorType};
 use std::time::Duration;
 

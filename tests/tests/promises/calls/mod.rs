@@ -21,7 +21,7 @@ use onionskin::{
     options::{Collation, IndexModel, ReadMode, ReadPreference},
 };
 use onionskin_deployment::deployment::ServerVersion;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::{
     conformance::Host,
     peers::{self, FerretDb},

@@ -9,7 +9,7 @@ use onionskin::{
     options::{DeleteOneModel, IndexModel, InsertOneModel, SearchIndexModel},
 };
 use onionskin_deployment::deployment::ServerVersion;
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::Host;
 use std::collections::BTreeSet;
 

@@ -6,6 +6,7 @@ mod cursors;
 mod pins;
 mod pins_at_close;
 mod random_inputs;
+mod recordings;
 mod services;
 mod transactions;
 

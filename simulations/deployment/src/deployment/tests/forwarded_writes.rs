@@ -1,6 +1,9 @@
 //! Pipelines with `$out` and `$merge` on secondaries.
 
-use super::world::{World, set_of};
+use super::{
+    parts::go_on,
+    world::{World, set_of},
+};
 use crate::deployment::{ConnId, ServerVersion};
 use bson::{Bson, Document, doc};
 use std::time::Duration;
@@ -118,4 +121,23 @@ fn a_secondary_forwards_each_request_while_its_clients_take_turns() {
         let (id, _, reply) = world.reply(secondary).expect("a reply");
         assert_eq!((id, reply.get_f64("ok").ok()), (sent, Some(1.0)), "{reply}");
     }
+}
+
+#[test]
+fn a_job_encodes_what_a_secondary_has_the_primary_write() {
+    let (mut world, _, [primary, secondary]) = with_secondary([5, 0, 31]);
+    world.deployment.run_jobs();
+    world.send(secondary, &writing(doc! { "$out": "other" }));
+    assert!(world.reply(secondary).is_none());
+    let job = world.deployment.poll_short_job().expect("an encoding");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    for _ in 0..2000 {
+        go_on(&mut world);
+    }
+    let (_, _, reply) = world.reply(secondary).expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let count = doc! { "count": "other", "$db": "d" };
+    let reply = world.send_command(primary, &count).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
 }

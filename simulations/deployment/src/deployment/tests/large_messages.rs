@@ -5,7 +5,7 @@ use super::{
     world::{World, send, standalone},
 };
 use crate::{
-    deployment::{ConnId, DeploymentOptions},
+    deployment::{CompressedReplies, CompressionOptions, ConnId, DeploymentOptions, plain_message},
     store::Namespace,
 };
 use bson::{Document, doc};
@@ -207,6 +207,92 @@ fn others_are_served_while_a_job_encodes_a_large_reply() {
     let (_, _, reply) = world.reply(conn).expect("a reply");
     assert!(reply == expected, "the replies are not the same");
     assert!(world.reply(conn).is_some(), "the reply to the ping");
+}
+
+#[test]
+fn jobs_forward_a_large_request_of_a_router_and_encode_its_reply() {
+    let options = DeploymentOptions::sharded(vec![Address::tcp("r0", 27017)]);
+    let mut world = World::new(options, 1);
+    world.deployment.run_jobs();
+    let (conn, other) = (world.connect(0), world.connect(0));
+    let run_one = |world: &mut World, step: &str| {
+        assert!(world.reply(conn).is_none(), "before {step}");
+        assert_ping(world, other);
+        let job = world.deployment.poll_short_job().expect(step);
+        assert!(world.deployment.poll_short_job().is_none(), "there is one");
+        world.deployment.handle_job_done(world.now, job.run());
+        world.drain();
+    };
+    world.send_bytes(conn, &sequence(1, Flags::default()));
+    for step in [
+        "the decoding",
+        "the forwarding",
+        "the decoding on the shard",
+    ] {
+        run_one(&mut world, step);
+    }
+    let reply = loop {
+        if let Some((_, _, reply)) = world.reply(conn) {
+            break reply;
+        }
+        assert!(world.deployment.has_parts(), "the insert goes on");
+        go_on(&mut world);
+    };
+    assert_eq!(reply.get_i32("n").ok(), Some(DOCUMENTS), "{reply}");
+    assert!(free_jobs(&mut world) > 0, "the requests");
+    let find = doc! { "find": "c", "batchSize": DOCUMENTS + 1 };
+    begin(&mut world, conn, &find);
+    for step in ["the encoding on the shard", "the encoding on the router"] {
+        run_one(&mut world, step);
+    }
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let batch = cursor.get_array("firstBatch").expect("a batch");
+    assert_eq!(i32::try_from(batch.len()), Ok(DOCUMENTS));
+}
+
+#[test]
+fn large_replies_have_their_turns_of_the_compressors_although_jobs_compress_them() {
+    let compressors = CompressionOptions::default().compressors;
+    if compressors.is_empty() {
+        return;
+    }
+    let (mut world, conn, other) = with_jobs();
+    run(&mut world, conn, other, &insert());
+    free_jobs(&mut world);
+    world
+        .deployment
+        .set_compressed_replies(CompressedReplies::InTurn);
+    let clients = [world.connect(0), world.connect(0)];
+    let names: Vec<&str> = compressors.iter().map(|c| c.name()).collect();
+    for client in clients {
+        let hello = doc! { "hello": 1, "compression": names.clone() };
+        begin(&mut world, client, &hello);
+    }
+    let find = doc! { "find": "c", "batchSize": DOCUMENTS + 1 };
+    for client in clients {
+        begin(&mut world, client, &find);
+    }
+    let encodings = [(); 2].map(|()| world.deployment.poll_short_job().expect("an encoding"));
+    for job in encodings {
+        world.deployment.handle_job_done(world.now, job.run());
+        world.drain();
+        assert_ping(&mut world, other);
+    }
+    assert!(free_jobs(&mut world) > 0, "a compression");
+    world.drain();
+    let ids: Vec<u8> = compressors.iter().map(|c| c.id()).chain([0]).collect();
+    let mut expected = [0_u64; 4];
+    for turn in 0..4 {
+        expected[usize::from(ids[turn % ids.len()])] += 1;
+    }
+    assert_eq!(world.deployment.compression_counts().replies, expected);
+    for client in clients {
+        let last = world.sent.iter().rfind(|(conn, _)| *conn == client);
+        let (_, last) = last.expect("a reply");
+        let plain = plain_message(last).expect("a message");
+        assert!(plain.len() > 256 * 1024, "{} bytes", plain.len());
+    }
 }
 
 /// Inserts documents, and returns references to those that the server has.

@@ -124,6 +124,26 @@ fn messages_that_came_in_a_pause_are_executed_although_their_client_has_gone() {
 }
 
 #[test]
+fn messages_that_came_in_a_pause_are_executed_one_at_a_time() {
+    let (mut world, conn, others) = with_turns();
+    world.deployment.freeze(world.now, 0, PAUSE);
+    for id in 0..5 {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": id }], "$db": "d" };
+        world.send(conn, &insert);
+    }
+    world.deployment.handle_disconnected(world.now, conn);
+    world.deployment.thaw(world.now, 0);
+    world.drain();
+    for expected in 1..=5 {
+        let other = world.connect(0);
+        assert_eq!(count(&mut world, other), Some(expected));
+        world.deployment.handle_disconnected(world.now, other);
+        go_on(&mut world);
+    }
+    assert_eq!(world.deployment.connections(), others);
+}
+
+#[test]
 fn a_message_is_executed_after_a_pause_in_which_the_job_of_the_one_before_it_ends() {
     let (mut world, conn, others) = with_turns();
     world.send_bytes(conn, &large_and_small());

@@ -310,7 +310,12 @@ fn a_member_that_was_down_applies_what_it_has_missed_in_parts() {
 
 /// A set that executes commands in parts, with documents, and two connections to its primary.
 pub(super) fn filled_set() -> (World, ConnId, ConnId) {
-    let mut world = World::new(set_of(3), 1);
+    filled_members(3)
+}
+
+/// Does the same with this number of members.
+pub(super) fn filled_members(members: usize) -> (World, ConnId, ConnId) {
+    let mut world = World::new(set_of(members), 1);
     let primary = world.until_primary(Duration::from_secs(60));
     let (primary, _) = primary.expect("a primary");
     world.deployment.run_jobs();

@@ -105,6 +105,7 @@ impl Member {
             (Some((found, own_bytes)), false) => {
                 self.jobs.done = Some(found);
                 self.jobs.own_bytes = own_bytes;
+                self.jobs.earlier = query.earlier;
                 self.waited_deadline = deadline;
                 self.jobs.clock = query.clock;
                 self.run(now, conn, request, effect);
@@ -112,6 +113,7 @@ impl Member {
                 self.waited_deadline = None;
                 self.jobs.done = None;
                 self.jobs.own_bytes = None;
+                self.jobs.earlier = None;
             }
         }
         self.advance(now, conn);

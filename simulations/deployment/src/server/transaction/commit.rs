@@ -1,30 +1,30 @@
 //! The end of transactions.
 
-use super::{Part, Phase, State, conflict, prepare::is_prepared};
+use super::{Part, Phase, State, conflict, merging::Merged, prepare::is_prepared};
 use crate::{
-    replica::{ReplicaEvent, Retry, SessionKey, Step},
+    replica::{ReplicaEvent, SessionKey, Step},
     server::{
         Member,
-        connection::Request,
+        connection::{Request, Waiting},
         cursor::Cursor,
         dispatch::{Answer, Outcome},
         fault::{Fault, fault},
+        parts::Progress,
         reply::Reply,
         retry::session_key,
     },
-    store::Change,
 };
 use bson::{Bson, Document};
 use onionskin_core::time::Instant;
 use std::collections::BTreeSet;
 
 impl Member {
-    /// Commits a transaction. A transaction that has committed already commits again without an
-    /// effect, but waits for the write concern.
+    /// Commits a transaction, or executes the next part of the commit. A transaction that has
+    /// committed already commits again without an effect, but waits for the write concern.
     pub(super) fn commit_transaction(
         &mut self,
         now: Instant,
-        request: &Request,
+        request: &mut Request,
         part: Part,
         phase: Phase,
     ) -> Answer {
@@ -35,27 +35,41 @@ impl Member {
         if phase != Phase::Open {
             return Ok(Outcome::Written(Reply::default()));
         }
-        let Some(changes) = self.end_transaction(&part.session, State::Committed) else {
+        let session = part.session;
+        let Some(open) = self.transactions.get(&session) else {
             return Err(self.has_ended(part.number, 251, "aborted"));
         };
-        if changes.is_empty() {
-            return Ok(Outcome::Written(Reply::default()));
+        let (has_changes, bytes) = (!open.changes.is_empty(), open.bytes);
+        if has_changes {
+            match self.merge_part(&session, &self.pausing()) {
+                Ok(Merged::Complete) => {}
+                Ok(Merged::Later) => {
+                    self.note_paused(&session, true);
+                    request.progress = Some(Box::new(Progress::Commit));
+                    return self.pause(now, request);
+                }
+                Ok(Merged::After(session)) => {
+                    let deadline = self.time_limit_of(now, request);
+                    let effect = None;
+                    return Ok(Outcome::Wait(
+                        Waiting::Statement { session, effect },
+                        deadline,
+                    ));
+                }
+                Err(error) => {
+                    self.end_transaction(&session, State::Aborted);
+                    // The changes fit, because of the claims. Only the memory can be exceeded.
+                    return Err(match error.code {
+                        14031 => error.into(),
+                        _ => conflict(),
+                    });
+                }
+            }
         }
-        if let Err(error) = self.replica.store_mut().merge(changes) {
-            // The claims make sure that the changes fit, so only the memory can be exceeded.
-            self.transactions
-                .put(part.session, part.number, State::Aborted);
-            return Err(match error.code {
-                14031 => error.into(),
-                _ => conflict(),
-            });
+        self.end_transaction(&session, State::Committed);
+        if has_changes {
+            self.log_step(now, (session, part.number), Step::Commit(None), Some(bytes));
         }
-        let retry = Retry {
-            session: part.session,
-            transaction: part.number,
-            step: Step::Commit(None),
-        };
-        self.log(now, Some(retry));
         Ok(Outcome::Written(Reply::default()))
     }
 
@@ -159,14 +173,11 @@ impl Member {
         }
     }
 
-    /// Ends the open transaction of a session, with its cursors. Returns its changes, or `None` if
-    /// there is no open transaction.
-    pub(super) fn end_transaction(
-        &mut self,
-        session: &SessionKey,
-        state: State,
-    ) -> Option<Vec<Change>> {
-        let (number, open) = self.transactions.end(session, state)?;
+    /// Ends the open transaction of a session, if there is one, with its cursors.
+    pub(super) fn end_transaction(&mut self, session: &SessionKey, state: State) {
+        let Some((number, open)) = self.transactions.end(session, state) else {
+            return;
+        };
         if open.has_opened_cursor {
             let is_own = |cursor: &Cursor| {
                 cursor.session == Some(*session) && cursor.transaction == Some(number)
@@ -175,7 +186,7 @@ impl Member {
         }
         // The event lets waiting writes be executed again.
         self.replica.events.push_back(ReplicaEvent::Progress);
-        Some(open.changes)
+        self.garbage.add(open.bytes + open.claims.bytes(), open);
     }
 }
 

@@ -172,7 +172,7 @@ impl Member {
         }
     }
 
-    fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
+    pub(super) fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
         match self.shard == Some(to) {
             true => self.handle_commit_message(now, to, message),
             false => self.outputs.push_back(Output::SendToShard(to, message)),
@@ -193,7 +193,9 @@ impl Member {
         let answer = match content {
             CommitContent::Prepare => CommitContent::Vote(self.prepare(now, id)),
             CommitContent::Decide(decision) => {
-                self.carry_out(now, id, decision);
+                if !self.carry_out(now, id, decision, from) {
+                    return;
+                }
                 CommitContent::Done
             }
             CommitContent::Vote(vote) => return self.count_vote(now, id, from, vote),

@@ -133,7 +133,7 @@ impl Member {
             let mut changes = changes.iter();
             changes.any(|change| match catalog_names(change) {
                 Some(mut names) => names.any(|name| open.touched.contains(name)),
-                None => open.claims.block(change, store),
+                None => open.is_merging(change) || open.claims.block(change, store),
             })
         });
         is_blocked.then(|| {

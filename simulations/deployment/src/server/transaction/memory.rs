@@ -7,7 +7,7 @@ use crate::{
         Member,
         fault::{Fault, fault},
     },
-    store::{Change, Namespace, Store},
+    store::{Namespace, Store},
 };
 use std::collections::BTreeSet;
 
@@ -72,10 +72,4 @@ impl Member {
             self.abort_open(&oldest);
         }
     }
-}
-
-/// Returns the names of the collections that changes concern.
-pub(in crate::server) fn names(changes: &[Change]) -> BTreeSet<Namespace> {
-    let names = changes.iter().filter_map(Change::namespace);
-    names.cloned().collect()
 }

@@ -16,6 +16,7 @@ mod fields;
 mod guard;
 mod labels;
 mod memory;
+mod merging;
 mod parameters;
 mod paused;
 mod prepare;
@@ -27,20 +28,21 @@ pub(super) use coordinator::Commits;
 pub(super) use fields::{Part, needs_set};
 pub(super) use guard::Lock;
 pub(super) use labels::labels;
-pub(super) use memory::names;
 pub(super) use router::RoutedTransactions;
 use statement::conflict;
 
 use crate::{
     deployment::ConnId,
     replica::SessionKey,
-    store::{Change, Claims, Namespace, Store},
+    store::{Change, Claims, Merge, Namespace, Store},
 };
 use bson::Timestamp;
 use guard::Guard;
+use merging::Decided;
 use onionskin_core::time::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -69,7 +71,7 @@ struct Transaction {
     /// runs, this is the newest data, because the two are exchanged.
     store: Store,
     /// The changes of all statements, in the order in which they were made.
-    changes: Vec<Change>,
+    changes: Arc<Vec<Change>>,
     claims: Claims,
     /// The collections that statements have named.
     touched: BTreeSet<Namespace>,
@@ -81,8 +83,10 @@ struct Transaction {
     expires_at: Instant,
     /// The time at which the transaction was prepared.
     prepared: Option<Timestamp>,
-    /// The connection whose statement has paused, or waits for its query.
+    /// The connection whose statement or commit has paused, or whose statement waits for its query.
     paused: Option<ConnId>,
+    /// The commit, if a part of it was executed.
+    merge: Option<Box<Merge>>,
 }
 
 #[derive(Debug)]
@@ -110,6 +114,8 @@ pub(super) struct Transactions {
     /// The sessions with an open transaction.
     open: BTreeSet<SessionKey>,
     expiries: BTreeSet<(Instant, SessionKey)>,
+    /// The sessions whose prepared transactions are committing.
+    decided: BTreeMap<SessionKey, Decided>,
     uses: u64,
     /// The session and the number of the transaction whose statement runs.
     running: Option<(SessionKey, i64)>,
@@ -132,6 +138,7 @@ impl Default for Transactions {
             by_use: BTreeMap::new(),
             open: BTreeSet::new(),
             expiries: BTreeSet::new(),
+            decided: BTreeMap::new(),
             uses: 0,
             running: None,
             guard: None,
@@ -204,16 +211,21 @@ impl Transactions {
         self.put(session, number, State::Open(Box::new(transaction)));
     }
 
-    /// Notes that the open transaction of a session was prepared. It no longer expires.
-    fn note_prepared(&mut self, session: &SessionKey, time: Timestamp) {
-        if let Some(open) = self.get_mut(session) {
-            open.prepared = Some(time);
-            // No statement reads its data any more.
-            open.store = Store::new();
-            open.unshared.clear();
-            let expiry = (open.expires_at, *session);
-            self.expiries.remove(&expiry);
-        }
+    /// Notes that the open transaction of a session was prepared. It no longer expires. Returns its
+    /// data, which no statement reads any more.
+    fn note_prepared(&mut self, session: &SessionKey, time: Timestamp) -> Option<Store> {
+        let open = self.get_mut(session)?;
+        open.prepared = Some(time);
+        let store = std::mem::take(&mut open.store);
+        open.unshared.clear();
+        let expiry = (open.expires_at, *session);
+        self.expiries.remove(&expiry);
+        Some(store)
+    }
+
+    /// True if prepared transactions are committing.
+    pub(super) fn are_committing(&self) -> bool {
+        !self.decided.is_empty()
     }
 
     /// Returns the prepared transactions.
@@ -258,6 +270,7 @@ impl Transactions {
             return None;
         };
         self.expiries.remove(&(transaction.expires_at, *session));
+        self.decided.remove(session);
         self.ended += 1;
         Some((number, *transaction))
     }

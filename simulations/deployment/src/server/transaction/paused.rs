@@ -20,21 +20,23 @@ impl Transactions {
 }
 
 impl Member {
-    /// True if a statement of the open transaction of a session has paused on another connection.
+    /// True if a statement or the commit of the open transaction of a session has paused, and not
+    /// on this connection.
     pub(in crate::server) fn is_occupied(
         &self,
         conn: Option<ConnId>,
         session: &SessionKey,
     ) -> bool {
         let open = self.transactions.get(session);
-        let paused = open.and_then(|open| open.paused);
-        paused.is_some() && paused != conn
+        let paused = open.filter(|open| open.paused.is_some() || open.merge.is_some());
+        paused.is_some_and(|open| open.paused != conn)
     }
 
     /// Fails if a statement would go on in another transaction than the one in which it has paused.
     /// A router can start a transaction again with the same number.
     pub(super) fn check_paused(&self, request: &Request, part: Part) -> Result<(), Fault> {
-        let goes_on = request.progress.is_some() || self.jobs.has_done();
+        // The first statement can have paused before the start of the transaction.
+        let goes_on = !part.starts && (request.progress.is_some() || self.jobs.has_done());
         let open = self.transactions.get(&part.session);
         match goes_on && open.is_none_or(|open| open.paused != self.running) {
             true => Err(self.has_ended(part.number, 251, "aborted")),

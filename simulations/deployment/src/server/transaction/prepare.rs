@@ -33,50 +33,57 @@ impl Member {
             self.abort_open(&session);
             return None;
         }
-        let changes = open.changes.clone();
+        let (changes, bytes) = (Arc::clone(&open.changes), open.bytes);
         let time = self.replica.next_time(self.wall_millis(now));
-        self.transactions.note_prepared(&session, time);
-        self.log_step(now, id, Step::Prepare(Arc::new(changes)));
+        let data = self.transactions.note_prepared(&session, time);
+        self.garbage.add(bytes, data);
+        self.log_step(now, id, Step::Prepare(changes), Some(bytes));
         debug_assert_eq!(self.replica.last_time(), time, "the entry has this time");
         Some(time)
     }
 
-    /// Carries out the decision on a transaction, unless that was done before.
-    pub(super) fn carry_out(&mut self, now: Instant, id: TransactionId, decision: Decision) {
+    /// Carries out the decision of a coordinator on a transaction, unless that was done before.
+    /// Returns false while the transaction is committing. The coordinator is told at the end.
+    pub(super) fn carry_out(
+        &mut self,
+        now: Instant,
+        id: TransactionId,
+        decision: Decision,
+        coordinator: usize,
+    ) -> bool {
         let (session, number) = id;
         let phase = match self.newest_number(&session) {
             (newest, phase) if newest == number => phase,
-            _ => return,
+            _ => return true,
         };
         match (decision, phase) {
             (Decision::Commit(at), Phase::Prepared) => {
-                let changes = self.end_transaction(&session, State::Committed);
-                self.replica.note_time(at);
-                let store = self.replica.store_mut();
-                // The claims make sure that the changes fit.
-                let merged = store.without_limit(|store| store.merge(changes.unwrap_or_default()));
-                debug_assert!(
-                    merged.is_ok(),
-                    "a prepared transaction can commit: {merged:?}"
-                );
-                self.log_step(now, id, Step::Commit(Some(at)));
+                return self.commit_prepared(now, id, at, coordinator);
             }
             (Decision::Abort, Phase::Prepared) => {
                 self.end_transaction(&session, State::Aborted);
-                self.log_step(now, id, Step::Abort);
+                self.log_step(now, id, Step::Abort, None);
             }
             (Decision::Abort, Phase::Open) => self.abort_open(&session),
             _ => {}
         }
+        true
     }
 
-    fn log_step(&mut self, now: Instant, (session, transaction): TransactionId, step: Step) {
+    /// Logs a step of a transaction. `bytes` is the size of its changes, if they are logged.
+    pub(super) fn log_step(
+        &mut self,
+        now: Instant,
+        (session, transaction): TransactionId,
+        step: Step,
+        bytes: Option<usize>,
+    ) {
         let retry = Retry {
             session,
             transaction,
             step,
         };
-        self.log(now, Some(retry));
+        self.log_sized(now, Some(retry), bytes);
     }
 
     /// Opens the prepared transactions of the oplog again, after an election.
@@ -101,16 +108,17 @@ impl Member {
                     .cloned()
                     .collect(),
                 bytes: changes.iter().map(Change::bytes).sum(),
-                changes: changes.to_vec(),
+                changes,
                 claims,
                 unshared: BTreeMap::new(),
                 has_opened_cursor: false,
                 expires_at: now,
                 prepared: Some(time),
                 paused: None,
+                merge: None,
             };
             self.transactions.start(session, number, transaction);
-            self.transactions.note_prepared(&session, time);
+            let _ = self.transactions.note_prepared(&session, time);
         }
     }
 

@@ -9,14 +9,16 @@ use crate::{
         dispatch::{Answer, Outcome},
         document::truth,
         fault::{Fault, fault, not_writable_primary},
-        read_concern::{is_gone, read_deadline},
+        read_concern::read_deadline,
         reply::{Body, Reply},
     },
     store::{Change, Claims, Namespace, Store},
 };
-use bson::Timestamp;
 use onionskin_core::time::{Instant, earliest};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Member {
     /// Executes a command of a transaction.
@@ -68,7 +70,14 @@ impl Member {
                 };
                 return Ok(Outcome::Wait(waiting, read_deadline(now, &request.command)));
             }
-            self.begin(now, part, at)?;
+            let store = match at {
+                None => self.replica.store().clone(),
+                Some(at) => match self.store_of_time(request, at)? {
+                    Some(store) => store,
+                    None => return self.pause(now, request),
+                },
+            };
+            self.begin(now, part, store)?;
             // If the statement has to wait, it is executed again, as a further statement.
             request.command.remove("startTransaction");
             request.command.remove("readConcern");
@@ -150,8 +159,8 @@ impl Member {
         fault(code, format!("Transaction {shown} has been {outcome}."))
     }
 
-    /// Opens a transaction on the newest data, or on that of a cluster time.
-    fn begin(&mut self, now: Instant, part: Part, at: Option<Timestamp>) -> Result<(), Fault> {
+    /// Opens a transaction on this data.
+    fn begin(&mut self, now: Instant, part: Part, store: Store) -> Result<(), Fault> {
         let limits = self.options.limits;
         self.abort_open(&part.session);
         if self.transactions.open.len() >= limits.max_transactions {
@@ -159,16 +168,9 @@ impl Member {
                         (`Limits`)";
             return Err(fault(146, text));
         }
-        let store = match at {
-            None => self.replica.store().clone(),
-            Some(at) => {
-                let index = self.replica.index_at(at).ok_or_else(is_gone)?;
-                self.replica.store_at(index, Some(at)).ok_or_else(is_gone)?
-            }
-        };
         let transaction = Transaction {
             store,
-            changes: Vec::new(),
+            changes: Arc::default(),
             claims: Claims::default(),
             touched: BTreeSet::new(),
             unshared: BTreeMap::new(),
@@ -177,6 +179,7 @@ impl Member {
             expires_at: now + self.transactions.lifetime,
             prepared: None,
             paused: None,
+            merge: None,
         };
         self.transactions
             .start(part.session, part.number, transaction);
@@ -414,7 +417,7 @@ impl Transaction {
             self.note_unshared(name, newest);
         }
         self.bytes += changes.iter().map(Change::bytes).sum::<usize>();
-        self.changes.extend(changes);
+        Arc::make_mut(&mut self.changes).extend(changes);
     }
 }
 

@@ -52,9 +52,14 @@ pub(super) struct OpenStream {
 }
 
 impl OpenStream {
-    /// True if no events follow, because an event has ended the stream.
+    /// True if no events follow, because an event or [`Member::end_streams`] has ended the stream.
     pub(super) const fn has_ended(&self) -> bool {
         self.watch.has_ended()
+    }
+
+    /// Ends the stream without an event.
+    pub(super) const fn end(&mut self) {
+        self.watch.end();
     }
 
     /// Returns the token after which a client resumes the stream, if it has all events that were
@@ -65,6 +70,12 @@ impl OpenStream {
 }
 
 impl Member {
+    /// Ends all open change streams: the reply with their last events has the cursor id 0. Returns
+    /// false if none is open.
+    pub(crate) fn end_streams(&mut self) -> bool {
+        self.cursors.end_streams()
+    }
+
     /// Opens the change stream of an `aggregate` whose pipeline starts with `$changeStream`.
     pub(super) fn open_stream(
         &mut self,

@@ -63,7 +63,7 @@ pub(crate) struct Watch {
     searched: usize,
     /// True until the event of the token with which the stream has resumed was found.
     is_unverified: bool,
-    /// True after an event that ends the stream.
+    /// True after an event that ends the stream, and after [`end`](Self::end).
     has_ended: bool,
 }
 
@@ -114,6 +114,11 @@ impl Watch {
 
     pub(crate) const fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Ends the stream at its present place, without an event.
+    pub(crate) const fn end(&mut self) {
+        self.has_ended = true;
     }
 
     /// True if the stream reads documents that a majority has, besides the oplog.

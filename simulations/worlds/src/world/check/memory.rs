@@ -18,6 +18,9 @@ const RECEIVED_BYTES: usize = 64 * 1024;
 /// The most timers for each connection and each operation, and the most others.
 const TIMERS: (usize, usize) = (4, 16);
 
+/// The most tasks of an async client for each connection and each operation, and the most others.
+const TASKS: (usize, usize) = (2, 64);
+
 /// The bounds of what one client keeps.
 #[derive(Debug)]
 pub(in crate::world) struct MemoryChecker {
@@ -46,6 +49,13 @@ impl MemoryChecker {
             // An operation can also hold a connection of a pool that is closed.
             sockets: of_servers.saturating_add(operations),
         }
+    }
+
+    /// Returns the most tasks that the async client has at once, with those of its callers. An
+    /// operation is counted with its caller and with a task of its own in the background.
+    pub(in crate::world) const fn tasks(&self) -> usize {
+        let both = self.sockets.saturating_add(self.operations);
+        TASKS.0.saturating_mul(both).saturating_add(TASKS.1)
     }
 
     /// Checks the server descriptions, the operations and the connections.
@@ -79,6 +89,13 @@ impl MemoryChecker {
         let most = connections.saturating_mul(RECEIVED_BYTES);
         within("received bytes", kept.received_bytes, most)
     }
+}
+
+/// Checks the tasks of all async clients of a run. `most` is the sum of their bounds.
+pub(in crate::world) fn check_tasks(tasks: usize, most: usize) -> Result<(), String> {
+    ensure(tasks <= most, || {
+        format!("the clients have {tasks} tasks, and their bound is {most}")
+    })
 }
 
 fn within(what: &str, count: usize, most: usize) -> Result<(), String> {
@@ -128,6 +145,11 @@ mod tests {
         let text = format!("the client keeps {found} connections, and its bound is {most}");
         assert_eq!(error, text);
         assert_eq!(of(0).0.check(client.topology(), sockets(1_000_000)), Ok(()));
+        assert_eq!(checker.tasks(), 2 * (most + 8) + 64);
+        assert_eq!(of(0).0.tasks(), usize::MAX);
+        assert_eq!(check_tasks(3, 3), Ok(()));
+        let error = check_tasks(4, 3).expect_err("too many tasks");
+        assert_eq!(error, "the clients have 4 tasks, and their bound is 3");
     }
 
     #[test]

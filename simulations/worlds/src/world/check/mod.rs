@@ -19,7 +19,7 @@ mod topology;
 pub(super) use expect::ExpectChecker;
 pub(super) use history::documents;
 pub use history::{check_calm, check_data, check_history};
-pub(super) use memory::MemoryChecker;
+pub(super) use memory::{MemoryChecker, check_tasks};
 
 use balancer::BalancerChecker;
 use command::CommandChecker;

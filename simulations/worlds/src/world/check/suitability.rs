@@ -19,6 +19,9 @@ const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 /// The wire version from which on secondaries accept aggregations that write.
 const WRITING_AGGREGATE_WIRE_VERSION: i32 = 13;
 
+/// The end of the text of the criteria if a selector of the application can refuse servers.
+pub(super) const NARROWED: &str = ", narrowed by the application";
+
 type Servers<'a> = Vec<&'a ServerDescription>;
 
 /// The options of a client on which server selection depends.
@@ -168,7 +171,7 @@ struct Wanted {
 impl Wanted {
     /// Reads the criteria from their text in an event. `None` if the text has another form.
     fn read(selector: &str, topology: &TopologyDescription) -> Option<Self> {
-        let narrowed = selector.strip_suffix(", narrowed by the application");
+        let narrowed = selector.strip_suffix(NARROWED);
         let text = narrowed.unwrap_or(selector);
         let mut wanted = match text.strip_prefix("writing aggregation with ") {
             Some(_) if needs_primary_to_write(topology) => Self::default(),

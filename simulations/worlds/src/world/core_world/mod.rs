@@ -117,7 +117,8 @@ impl CoreWorld {
         let late_from = Instant::ZERO + options.safety + options.grace;
         let mut sides = Vec::new();
         for client in 0..options.clients {
-            let parsed = setup::client_options(&setup::uri(&options, client))?;
+            let mut parsed = setup::client_options(&setup::uri(&options, client))?;
+            network.panics.install(&mut parsed);
             let checkers = EventCheckers::new(&parsed);
             let operations = options.tasks_of(client) + BACKGROUND;
             let memory = MemoryChecker::new(&parsed, options.members, operations);

@@ -160,6 +160,7 @@ impl Network {
             Disaster::MendNames => self.names.mend(now),
             Disaster::Heal => {
                 self.rates = Rates::default();
+                self.panics.end();
                 self.end_slowness(now, trace);
                 self.names.answer_again(now);
                 self.join(now, trace);

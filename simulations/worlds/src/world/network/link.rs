@@ -59,7 +59,7 @@ pub(super) struct Link {
     pub(super) down: Direction,
     /// The number of bytes in transit from the client.
     pub(super) sent: usize,
-    /// The bytes that have arrived and that a slow member has not read.
+    /// The bytes that have arrived and that a slow member, or one without room, has not read.
     pub(super) unread: VecDeque<u8>,
     /// True if the client's side has ended after the unread bytes.
     pub(super) hangs_up: bool,

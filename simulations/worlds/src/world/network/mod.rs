@@ -21,6 +21,7 @@ use super::{
     options::{Rates, WorldOptions},
     picture::MarkKind,
     plan::Disaster,
+    selector::Panics,
     setup,
     slow_member::SlowMember,
     trace::{Summary, Trace},
@@ -105,6 +106,8 @@ pub struct Network {
     arrived: VecDeque<(LinkId, Incoming)>,
     cuts: BTreeSet<(usize, usize, Towards)>,
     slow: BTreeMap<usize, SlowMember>,
+    /// The connections for whose bytes their members had no room.
+    full: BTreeSet<LinkId>,
     /// The connections that have room again, to be told to their clients.
     writable: VecDeque<LinkId>,
     rates: Rates,
@@ -116,6 +119,8 @@ pub struct Network {
     listener_events: VecDeque<(LinkId, ListenerEvent)>,
     next_listener: u64,
     happened: Happened,
+    /// The panics of the clients' server selectors.
+    pub(super) panics: Panics,
 }
 
 impl Network {
@@ -146,6 +151,7 @@ impl Network {
             arrived: VecDeque::new(),
             cuts: BTreeSet::new(),
             slow: BTreeMap::new(),
+            full: BTreeSet::new(),
             writable: VecDeque::new(),
             rates: options.rates,
             latency: (options.min_latency, options.max_latency),
@@ -156,6 +162,7 @@ impl Network {
             listener_events: VecDeque::new(),
             next_listener: 0,
             happened: Happened::default(),
+            panics: Panics::new(options.rates, seed),
         }
     }
 
@@ -396,6 +403,9 @@ impl Network {
                 self.transfer(now, LinkId(conn.0), Towards::Client, &bytes, trace);
             }
             let Some(action) = self.deployment.poll_action() else {
+                if self.read_on(now) {
+                    continue;
+                }
                 return self.show(now, trace);
             };
             match action {

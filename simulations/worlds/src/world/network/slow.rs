@@ -1,8 +1,10 @@
-//! Members that read requests and send replies slowly.
+//! Members that read requests and send replies slowly, and members without room for requests.
 //!
 //! The bytes that a slow member has not read are kept with their connection. Once as many bytes as
-//! the window are in transit or unread, the client has no room for more. Without a slow member,
-//! there is always room.
+//! the window are in transit or unread, the client has no room for more. A member that is not slow
+//! reads all that arrives, but no more than it has
+//! [room](onionskin_deployment::deployment::Deployment::room) for. The client has no room either
+//! until the member has read the rest.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{slow_member::SlowMember, trace::Trace};
@@ -48,6 +50,10 @@ impl Network {
     /// client is told by [`poll_writable`](Self::poll_writable) when there can be more room.
     pub fn room(&mut self, now: Instant, id: LinkId, trace: &mut Trace) -> Option<usize> {
         let link = self.links.get_mut(&id).filter(|link| link.has_server)?;
+        if self.full.contains(&id) {
+            link.awaits_room = true;
+            return Some(0);
+        }
         let slow = self.slow.get(&link.member).filter(|slow| slow.reads)?;
         link.awaits_room = true;
         let room = slow.window.saturating_sub(link.unread.len() + link.sent);
@@ -68,20 +74,43 @@ impl Network {
         None
     }
 
-    /// Keeps bytes that have arrived, if their member reads slowly. Returns false if the member
-    /// gets them now.
+    /// Keeps bytes that have arrived, if their member reads slowly or has no room for them. Returns
+    /// false if the member gets them now.
     pub(super) fn hold_back(&mut self, now: Instant, id: LinkId, bytes: &[u8]) -> bool {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let Some(slow) = self.slow.get(&link.member).filter(|slow| slow.reads) else {
+        let slow = self.slow.get(&link.member).filter(|slow| slow.reads);
+        let (is_first, is_slow) = (link.unread.is_empty(), slow.is_some());
+        let pause = slow.and_then(|slow| slow.pause);
+        if is_first && !is_slow && bytes.len() <= self.deployment.room(ConnId(id.0)) {
             return false;
-        };
-        let (is_first, pause) = (link.unread.is_empty(), slow.pause);
+        }
         link.unread.extend(bytes);
-        if is_first && let Some(pause) = pause {
+        if !is_slow {
+            self.full.insert(id);
+        } else if is_first && let Some(pause) = pause {
             self.plan_read(now + pause.0, id);
         }
+        true
+    }
+
+    /// Lets a member read what it has room for now, on a connection on which it had none. Returns
+    /// false if there is no such connection.
+    pub(super) fn read_on(&mut self, now: Instant) -> bool {
+        let mut full = self.full.iter().copied();
+        let ready = full.find(|id| self.deployment.room(ConnId(id.0)) > 0);
+        let Some(id) = ready else {
+            return false;
+        };
+        self.full.remove(&id);
+        let member = self.links.get(&id).map(|link| link.member);
+        let slow = member.and_then(|member| self.slow.get(&member));
+        match slow.is_some_and(|slow| slow.reads) {
+            true => self.read_piece(now, id),
+            false => self.read(now, id, usize::MAX),
+        }
+        self.forget_if_unused(id);
         true
     }
 
@@ -104,6 +133,7 @@ impl Network {
 
     /// Forgets what a member has not read, because it has closed the connection.
     pub(super) fn drop_unread(&mut self, id: LinkId) {
+        self.full.remove(&id);
         if let Some(link) = self.links.get_mut(&id) {
             link.unread.clear();
             link.hangs_up = false;
@@ -169,17 +199,21 @@ impl Network {
         true
     }
 
-    /// Gives a member up to this number of bytes that have arrived on a connection. The end of the
-    /// connection comes after all of them.
+    /// Gives a member up to this number of bytes that have arrived on a connection, as far as it
+    /// has room for them. The end of the connection comes after all of them.
     fn read(&mut self, now: Instant, id: LinkId, most: usize) {
+        let room = self.deployment.room(ConnId(id.0));
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
-        let count = most.min(link.unread.len());
+        let count = most.min(room).min(link.unread.len());
         let bytes: Vec<u8> = link.unread.drain(..count).collect();
         let is_over = link.unread.is_empty() && std::mem::take(&mut link.hangs_up);
         let ends = is_over && std::mem::take(&mut link.has_server);
-        if std::mem::take(&mut link.awaits_room) {
+        let is_slow = self.slow.get(&link.member).is_some_and(|slow| slow.reads);
+        if !is_slow && !link.unread.is_empty() {
+            self.full.insert(id);
+        } else if std::mem::take(&mut link.awaits_room) {
             self.writable.push_back(id);
         }
         if !bytes.is_empty() {
@@ -224,7 +258,11 @@ impl Network {
 mod tests {
     use super::*;
     use crate::world::{Disaster, Rates, Span, WorldOptions, options::world_seed, setup};
-    use onionskin_core::address::Address;
+    use bson::rawdoc;
+    use onionskin_core::{
+        address::Address,
+        unstable::wire::{FrameDecoder, MessageWriter},
+    };
     use onionskin_deployment::deployment::{Deployment, DeploymentOptions};
     use std::collections::VecDeque;
 
@@ -232,7 +270,8 @@ mod tests {
     fn network() -> (Network, LinkId) {
         let seed = world_seed(1);
         let member = Address::tcp(&setup::host(0), setup::PORT);
-        let standalone = DeploymentOptions::standalone(member.clone());
+        let mut standalone = DeploymentOptions::standalone(member.clone());
+        standalone.limits.max_message_bytes = 100_000;
         let deployment = Deployment::new(standalone, &seed).expect("a deployment");
         let options = WorldOptions::drawn(1).calm();
         let mut network = Network::new(deployment, &options, &VecDeque::new(), &seed);
@@ -240,15 +279,62 @@ mod tests {
         (network, link)
     }
 
-    #[test]
-    fn bytes_in_transit_and_unread_bytes_take_room() {
+    /// Returns a network as above with an open connection, and the time.
+    fn connected(trace: &mut Trace) -> (Network, LinkId, Instant) {
         let (mut network, link) = network();
-        let trace = &mut Trace::new(false);
         let mut now = Instant::ZERO;
         while !network.links[&link].has_server {
             now = network.deadline().expect("the attempt is in transit");
             network.advance(now, trace);
         }
+        (network, link, now)
+    }
+
+    #[test]
+    fn a_member_without_room_reads_the_rest_later() {
+        let trace = &mut Trace::new(false);
+        let (mut network, link, mut now) = connected(trace);
+        let mut pings = Vec::new();
+        for id in 0..20 {
+            let ping = rawdoc! { "ping": 1, "text": "x".repeat(60_000), "$db": "admin" };
+            MessageWriter::begin(&mut pings, id, 0).body(&ping).end();
+        }
+        let pause = Duration::from_secs(60);
+        network.operate(now, |deployment| deployment.freeze(now, 0, pause), trace);
+        network.send(now, link, &pings, trace);
+        while network.links[&link].sent > 0 {
+            now = network.deadline().expect("the bytes are in transit");
+            network.advance(now, trace);
+        }
+        assert!(!network.links[&link].unread.is_empty());
+        assert_eq!(network.room(now, link, trace), Some(0));
+        assert_eq!(network.poll_writable(), None);
+        network.operate(now, |deployment| deployment.thaw(now, 0), trace);
+        assert_eq!(network.poll_writable(), Some((link, 0)));
+        assert_eq!(network.room(now, link, trace), None);
+        let mut replies = FrameDecoder::new();
+        while !network.under_way.is_empty() {
+            now = network.deadline().expect("replies are in transit");
+            network.advance(now, trace);
+            while let Some((_, _, incoming)) = network.poll_arrival() {
+                match incoming {
+                    Incoming::Bytes(bytes) => replies.extend(&bytes),
+                    other => assert_eq!(other, Incoming::Connected),
+                }
+            }
+        }
+        for id in 0..20 {
+            let (header, _) = replies.frame().expect("a frame").expect("a whole one");
+            assert_eq!(header.response_to, id);
+            let length = header.length;
+            replies.consume(length);
+        }
+    }
+
+    #[test]
+    fn bytes_in_transit_and_unread_bytes_take_room() {
+        let trace = &mut Trace::new(false);
+        let (mut network, link, mut now) = connected(trace);
         let nothing = SlowMember {
             writes: false,
             ..SlowMember::default()

@@ -117,7 +117,8 @@ impl World {
         }
         let mut clients = Vec::new();
         for client in 0..options.clients {
-            let parsed = setup::client_options(&setup::uri(options, client))?;
+            let mut parsed = setup::client_options(&setup::uri(options, client))?;
+            executor.shared.lock().network.panics.install(&mut parsed);
             let checkers = EventCheckers::new(&parsed);
             executor.shared.lock().checkers.push(checkers);
             let shared = executor.shared.clone();
@@ -203,6 +204,8 @@ impl World {
         let heals = Instant::ZERO + self.options.safety;
         let has_bulk_write = setup::has_bulk_write(&self.options, &self.seed);
         let has_shards = self.options.has_routers() && self.options.shards > 1;
+        let mut events = self.options.schedule.iter().flatten();
+        let streams_end = events.any(|scheduled| scheduled.event == Disaster::EndStreams);
         for (number, client) in clients.iter().enumerate() {
             for task in 0..self.options.tasks_of(number) {
                 match self.options.workload {
@@ -234,6 +237,7 @@ impl World {
                             late_steps: 0,
                             has_bulk_write,
                             has_shards,
+                            streams_end,
                         };
                         group.spawn(&runtime, caller.run(task));
                     }

@@ -51,7 +51,7 @@ pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The state that tasks and the executor share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    tasks: Mutex<BTreeMap<u64, BoxedTask>>,
+    pub(super) tasks: Mutex<BTreeMap<u64, BoxedTask>>,
     ready: Ready,
 }
 

@@ -1,7 +1,11 @@
 //! Checks what the clients of a run keep.
 
-use super::{Executor, SimRuntime};
-use crate::world::{check::MemoryChecker, options::WorldOptions, report::FailureKind};
+use super::{Executor, SimRuntime, executor::lock};
+use crate::world::{
+    check::{MemoryChecker, check_tasks},
+    options::WorldOptions,
+    report::FailureKind,
+};
 use onionskin::Client;
 
 /// The number of steps of the run between two checks.
@@ -38,11 +42,17 @@ impl MemoryWatch {
         if !self.steps.is_multiple_of(STEPS) {
             return;
         }
+        let fail = |what| executor.shared.lock().fail(FailureKind::Correctness, what);
         for (number, (client, checker)) in clients.iter().zip(&self.checkers).enumerate() {
             if let Err(what) = checker.check(&client.topology(), client.counts()) {
-                let mut state = executor.shared.lock();
-                state.fail(FailureKind::Correctness, format!("client {number}: {what}"));
+                fail(format!("client {number}: {what}"));
             }
+        }
+        let tasks = lock(&executor.shared.tasks).len();
+        let bounds = self.checkers.iter().map(MemoryChecker::tasks);
+        let most = bounds.fold(0, usize::saturating_add);
+        if let Err(what) = check_tasks(tasks, most) {
+            fail(what);
         }
     }
 }

@@ -121,6 +121,20 @@ fn after_an_invalidation_only_a_new_start_continues() {
 }
 
 #[test]
+fn a_stream_that_a_server_ends_has_no_cursor_and_can_be_resumed() {
+    let (mut world, conn) = world_of([8, 0, 0]);
+    let mut stream = Stream::open(&mut world, conn, watch(doc! {}, vec![]));
+    insert(&mut world, conn, 1..2);
+    assert_eq!(world.deployment.end_streams(), Ok(()));
+    stream.more(&mut world, conn);
+    assert_eq!((stream.id, stream.events.len()), (0, 0));
+    assert!(world.deployment.end_streams().is_err(), "none is open");
+    world.run_for(Duration::from_secs(1));
+    let options = doc! { "resumeAfter": stream.token.clone() };
+    assert_eq!(resumed(&mut world, conn, options), [1]);
+}
+
+#[test]
 fn a_token_of_another_stream_is_not_found() {
     let (mut world, conn) = world_of([8, 0, 0]);
     let mut stream = Stream::open(&mut world, conn, watch(doc! {}, vec![]));

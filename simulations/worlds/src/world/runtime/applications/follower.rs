@@ -133,9 +133,14 @@ impl Application {
                 }
                 continue;
             };
-            let event = self
-                .attempt("a next", *limit, is_late, open.next_if_any())
-                .await;
+            let event = if self.streams_end && !is_late {
+                // Only an event, an error or the end of the stream ends this call.
+                let next = async { open.next().await.transpose() };
+                self.attempt("a next", *limit, is_late, next).await
+            } else {
+                let next = open.next_if_any();
+                self.attempt("a next", *limit, is_late, next).await
+            };
             token = open.resume_token().or(token);
             match event {
                 Ok(Some(event)) => {
@@ -221,5 +226,39 @@ impl Application {
             self.goes_on(left, is_late);
         }
         u32::from(is_failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::{
+        Disaster, Rates, Scenario, Scheduled, Span, Way, Workload, WorldShape, run_seed,
+    };
+    use std::time::Duration;
+
+    #[test]
+    fn followers_miss_nothing_when_servers_end_their_streams() {
+        let span = |seconds| Span(Duration::from_secs(seconds));
+        let ends = [10, 14, 18].map(|seconds| Scheduled {
+            at: span(seconds),
+            event: Disaster::EndStreams,
+        });
+        let scenario = Scenario {
+            shape: Some(WorldShape::ReplicaSet),
+            members: Some(3),
+            clients: Some(2),
+            tasks: Some(3),
+            workload: Some(Workload::Applications),
+            election_timeout: Some(span(2)),
+            safety: Some(span(22)),
+            rates: Some(Rates::default()),
+            schedule: Some(ends.to_vec()),
+            ..Scenario::default()
+        };
+        assert_eq!(scenario.fault(), None);
+        let report = run_seed(1, Way::Runtime, scenario.options(1));
+        assert!(report.failure.is_none(), "{report}");
+        assert!(report.void_events.is_empty(), "{report}");
+        assert!(report.achieved.events > 10, "{report}");
     }
 }

@@ -141,6 +141,8 @@ pub(super) struct Application {
     pub(super) has_bulk_write: bool,
     /// True if there are several shards.
     pub(super) has_shards: bool,
+    /// True if events of the run end change streams.
+    pub(super) streams_end: bool,
 }
 
 /// Returns the database of the list or the account with this `_id`.
