@@ -5,8 +5,12 @@ use super::{
     recordings::{assert_same, has_text},
     *,
 };
-use crate::options::{AuthMechanism, Credential, CredentialProvider, Login, PasswordProvider};
-use bson::{Binary, spec::BinarySubtype};
+use crate::{
+    client::{Finding, Inquiry},
+    operation::{Ask, SessionOptions, Span},
+    options::{AuthMechanism, Credential, CredentialProvider, Login, PasswordProvider, Secret},
+};
+use bson::{Binary, Timestamp, spec::BinarySubtype};
 
 /// Returns an open client that records itself.
 fn open(uri: &str) -> silent_peer::SilentPeer {
@@ -110,11 +114,9 @@ fn payload(bytes: &[u8]) -> Binary {
     }
 }
 
-/// Returns the recording of a client whose proof the server refuses.
-fn refused(password: &str, salt: &str) -> Vec<u8> {
-    let (mut peer, id, socket, hello) = authenticating(&format!(
-        "mongodb://user:{password}@a/?replicaSet=rs&retryReads=false&authMechanism=SCRAM-SHA-256"
-    ));
+/// Returns a client whose operation waits for a connection, which got the challenge of SCRAM.
+fn challenged(uri: &str, salt: &str) -> (silent_peer::SilentPeer, OperationId, SocketId) {
+    let (mut peer, id, socket, hello) = authenticating(uri);
     let command = World::decoded(&hello);
     let start = command.get_document("speculativeAuthenticate");
     let start = start.expect("the first command of authentication");
@@ -128,6 +130,15 @@ fn refused(password: &str, salt: &str) -> Vec<u8> {
         rawdoc! { "conversationId": 1, "done": false, "payload": challenge },
     );
     peer.respond(socket, &hello, &reply);
+    (peer, id, socket)
+}
+
+/// Returns the recording of a client whose proof the server refuses.
+fn refused(password: &str, salt: &str) -> Vec<u8> {
+    let uri = format!(
+        "mongodb://user:{password}@a/?replicaSet=rs&retryReads=false&authMechanism=SCRAM-SHA-256"
+    );
+    let (mut peer, id, socket) = challenged(&uri, salt);
     let (question, derivation) = loop {
         if let Action::Ask {
             id,
@@ -192,6 +203,88 @@ fn an_authentication_and_the_next_one_of_the_same_connection_are_replayed() {
     let file = peer.client.recording().expect("the client records itself");
     assert!(!has_text(&file, "pencil"));
     assert_same(&file);
+}
+
+#[test]
+fn a_session_with_a_cluster_time_is_replayed_on_an_authenticated_connection() {
+    let uri = "mongodb://user:pencil@a/?replicaSet=rs&authMechanism=PLAIN";
+    let (mut peer, id, socket, hello) = authenticating(uri);
+    peer.respond(socket, &hello, &primary());
+    let login = peer.sent(socket);
+    peer.respond(socket, &login, &accepted());
+    let session = peer
+        .client
+        .start_session(peer.now, &SessionOptions::default());
+    let session = session.expect("the client is open").id;
+    let at = Timestamp {
+        time: 5,
+        increment: 3,
+    };
+    let reply = rawdoc! {
+        "ok": 1, "operationTime": at, "$clusterTime": { "clusterTime": at },
+    };
+    let mut start = peer.client.resume(peer.now, id);
+    for has_time in [false, true] {
+        let Progress::Exchange(mut exchange) = start else {
+            panic!("the connection is idle: {start:?}");
+        };
+        exchange.begin(peer.now).expect("it fits");
+        let request = World::request(&exchange);
+        assert_eq!(request.contains_key("$clusterTime"), has_time);
+        World::answer(&mut exchange, &reply);
+        let after = peer.client.check_in(peer.now, exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+        let mut command = find();
+        command.use_explicit_session(session);
+        start = peer.client.start(peer.now, command);
+    }
+    let times = peer.client.session_times(session).expect("it is in use");
+    assert_eq!(times.operation, Some(at));
+    let file = peer.client.recording().expect("the client records itself");
+    assert!(!has_text(&file, "pencil"));
+    assert_same(&file);
+}
+
+#[test]
+fn the_keys_of_connections_and_the_answers_of_programs_are_told_apart() {
+    let uri = "mongodb://user:pencil@a/?replicaSet=rs&authMechanism=SCRAM-SHA-256";
+    let mut peer = challenged(uri, "c2FsdDA=").0;
+    let ask = Ask {
+        inquiry: Inquiry::Environment(&["A"]),
+        timeout: None,
+    };
+    let progress = peer
+        .client
+        .ask_in(peer.now, &mut Span::default(), ask, None);
+    let Progress::Waiting(id) = progress else {
+        panic!("it is not asked: {progress:?}");
+    };
+    let mut found = Some(Secret::new("a secret"));
+    for _ in 0..2 {
+        let (question, answer) = loop {
+            let next = harness::next(&mut peer).expect("a question");
+            if let Action::Ask { id, question } = next {
+                break (id, answer_to(question, &mut found));
+            }
+        };
+        peer.client.handle_answer(peer.now, question, answer);
+    }
+    let progress = peer.client.resume(peer.now, id);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    let file = peer.client.recording().expect("the client records itself");
+    assert!(!has_text(&file, "pencil") && !has_text(&file, "a secret"));
+    assert_same(&file);
+}
+
+/// Returns the answer to a question: keys, or what was found.
+fn answer_to(question: Question, found: &mut Option<Secret>) -> Answer {
+    match question {
+        Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
+        _ => Answer::Found(Ok(Finding::Environment(vec![found.take()]))),
+    }
 }
 
 #[test]

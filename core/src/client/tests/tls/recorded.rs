@@ -1,6 +1,7 @@
 //! Tests of recordings of clients with TLS.
 
 use super::{super::recordings::assert_same, *};
+use crate::operation::{CursorResources, SessionOptions, TransactionOptions, crud::Defaults};
 
 #[test]
 fn the_recording_of_a_client_with_tls_is_replayed_without_it() {
@@ -10,6 +11,33 @@ fn the_recording_of_a_client_with_tls_is_replayed_without_it() {
         scene.wait(Duration::from_secs(10));
         scene.wait(IDLE_CHECK_AFTER);
         scene.client.close(scene.now);
+        scene.run();
+        scene.assert_replayed();
+    }
+}
+
+#[test]
+fn a_transaction_is_replayed_without_tls() {
+    for uri in [URI, "mongodb://db.example.net/?loadBalanced=true&tls=true"] {
+        let mut scene = Scene::new(uri, &TLS13);
+        let now = scene.now;
+        let session = scene.client.start_session(now, &SessionOptions::default());
+        let session = session.expect("the client is open").id;
+        let options = TransactionOptions::default();
+        let client = &mut scene.client;
+        let started = client.start_transaction(now, session, &options, &Defaults::default());
+        started.expect("no transaction is in progress");
+        for mut command in [insert(), find()] {
+            command.use_explicit_session(session);
+            scene.perform(command);
+        }
+        let is_balanced = uri != URI;
+        assert_eq!(scene.client.snapshot().pins.len(), usize::from(is_balanced));
+        let commit = scene.client.commit_transaction(now, session, None);
+        let commit = commit.expect("it is permitted").expect("operations ran");
+        scene.perform(commit);
+        let resources = CursorResources::of_session(session);
+        scene.client.release_cursor(now, resources);
         scene.run();
         scene.assert_replayed();
     }
