@@ -1,6 +1,7 @@
 //! Tests of recordings of live clients on real sockets: what such a client did is what the same
 //! core does again with the recorded inputs.
 
+use onionskin_deployment::deployment::User;
 use onionskin_serve::{Embedded, ServeOptions};
 use onionskin_simulations::demo::{self, DemoOptions};
 use onionskin_tokio::{
@@ -402,16 +403,53 @@ fn sessions_transactions_and_bulk_writes_replay_to_the_same_actions() {
 }
 
 #[test]
-fn clients_with_secrets_are_not_recorded() {
-    for (uri, what) in [
-        ("mongodb://name:word@localhost/", "a credential"),
-        ("mongodb://localhost/?tls=true", "TLS"),
-        ("mongodb://localhost/?proxyHost=localhost", "a proxy"),
-    ] {
-        let error = runtime().block_on(async { client(uri, WHOLE).expect_err("it has secrets") });
-        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
-        assert!(error.to_string().contains(what), "{error}");
+fn a_client_with_a_credential_is_replayed_with_and_without_tls() {
+    const USER: &str = "ada-lovelace";
+    const PASSWORD: &str = "analytical-engine";
+    for has_tls in [false, true] {
+        let mut options = ServeOptions::replica_set("rs", 3);
+        options.users = vec![User::new(USER, PASSWORD)];
+        options.tls = has_tls;
+        let server = Embedded::start(options).expect("a server");
+        let uri = format!("{}&heartbeatFrequencyMS=500", server.uri());
+        assert!(uri.contains(PASSWORD));
+        let (stop, given_up) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let file = runtime().block_on(async {
+            let client = client(&uri, WHOLE).expect("a client");
+            let tasks = (0..4).map(|task| {
+                let work = work(client.clone(), task, stop.clone(), given_up.clone());
+                tokio::spawn(work)
+            });
+            let tasks: Vec<_> = tasks.collect();
+            let pause = || tokio::time::sleep(Duration::from_millis(700));
+            pause().await;
+            server.require_reauthentication();
+            pause().await;
+            server.step_down();
+            pause().await;
+            stop.store(true, Ordering::Relaxed);
+            for task in tasks {
+                task.await.expect("it does not panic");
+            }
+            let recorded = client.clone();
+            client.shutdown().await;
+            recorded.recording().expect("it was recorded")
+        });
+        assert!(read(&file).entries() > 100);
+        assert_same(&file);
+        for text in [USER, PASSWORD, DOCUMENT_TEXT] {
+            let mut places = file.windows(text.len());
+            assert!(!places.any(|bytes| bytes == text.as_bytes()), "{text}");
+        }
     }
+}
+
+#[test]
+fn a_client_whose_credential_is_fetched_is_not_recorded() {
+    let uri = "mongodb://id:key@localhost/?authMechanism=MONGODB-AWS";
+    let error = runtime().block_on(async { client(uri, WHOLE).expect_err("it has secrets") });
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
+    assert!(error.to_string().contains("MONGODB-AWS"), "{error}");
 }
 
 #[test]

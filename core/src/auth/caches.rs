@@ -5,6 +5,7 @@ use super::{
     keys::KeyCache,
     need::{Need, Provided},
     oidc::TokenCache,
+    recorded::Mode,
 };
 use crate::{
     options::{KerberosLibrary, Login},
@@ -20,6 +21,8 @@ pub struct AuthState {
     pub nonces: Random,
     /// The caches.
     pub caches: Caches,
+    /// Whether the connections are recorded or replayed.
+    pub(crate) mode: Mode,
 }
 
 impl AuthState {
@@ -29,6 +32,7 @@ impl AuthState {
         Self {
             nonces,
             caches: Caches::new(),
+            mode: Mode::Live,
         }
     }
 

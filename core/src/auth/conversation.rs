@@ -181,6 +181,7 @@ impl Conversation {
         let AuthState {
             nonces: random,
             caches,
+            ..
         } = auth;
         if let Some(token) = &earlier.token {
             caches.tokens.invalidate(token);

@@ -14,6 +14,7 @@
 //! `mechanism.rs` has the choice of the mechanism, and `conversation.rs` the steps that all
 //! mechanisms share. Parts of a credential that come from outside of the connection, such as AWS
 //! credentials and tokens, are obtained by the machines of `fetch.rs`, and kept in `caches.rs`.
+//! `recorded.rs` has the authentication of clients that record themselves, and of their replays.
 
 mod aws;
 mod caches;
@@ -27,6 +28,7 @@ mod need;
 mod oidc;
 mod plain;
 mod progress;
+mod recorded;
 mod redaction;
 mod sasl;
 mod scram;
@@ -43,6 +45,7 @@ pub use keys::{DerivedKeys, KeyCache, KeyDerivation, KeyName, MAX_CACHED_KEYS, M
 pub(crate) use mechanism::not_provided;
 pub use need::{Need, Provided};
 pub use oidc::Token;
+pub(crate) use recorded::{Kept, Mode, replayed_keys};
 pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS};
 pub(crate) use supply::{Supply, SupplyStep};
 

@@ -33,6 +33,10 @@ pub struct ClientConfig {
     pub(super) tls: Option<TlsContext>,
     pub(super) streaming: bool,
     pub(super) recorder: Option<Box<Recorder>>,
+    /// True if the client replays a recording.
+    pub(super) is_replay: bool,
+    /// True if the client replays the recording of a client with TLS.
+    pub(super) replays_tls: bool,
 }
 
 impl ClientConfig {
@@ -80,6 +84,8 @@ impl ClientConfig {
             tls,
             streaming,
             recorder: None,
+            is_replay: false,
+            replays_tls: false,
         })
     }
 
@@ -92,9 +98,8 @@ impl ClientConfig {
 
     /// Makes the client record itself ([`Client::recording`](super::Client::recording)).
     ///
-    /// Fails for a client with TLS, a credential or a proxy, because such a recording would have
-    /// secrets, and for one with a `mongodb+srv` connection string or a server selector, because
-    /// their answers are not recorded.
+    /// The recording has no password, no proof of one and no bytes of TLS. Fails for a credential
+    /// with a password provider or with a mechanism other than SCRAM, PLAIN and X.509.
     pub fn with_recording(mut self, options: RecordingOptions) -> Result<Self, Error> {
         self.recorder = Some(Recorder::new(&self, options)?);
         Ok(self)

@@ -11,7 +11,7 @@ use super::{Action, attempts::drain::Drain, recording::LateReply};
 use crate::{
     address::Address,
     arena::{Arena, Slot},
-    auth::AuthState,
+    auth::{AuthState, Mode},
     connection::{
         Connection, ConnectionFacts, Established, Output, Phase, SocketId, closed_by_peer,
     },
@@ -118,12 +118,14 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(nonces: Random, kerberos: Option<KerberosLibrary>) -> Self {
+    pub(super) fn new(nonces: Random, kerberos: Option<KerberosLibrary>, mode: Mode) -> Self {
+        let mut auth = AuthState::new(nonces).with_kerberos(kerberos);
+        auth.mode = mode;
         Self {
             records: Arena::new(),
             by_role: BTreeMap::new(),
             last_number: 0,
-            auth: AuthState::new(nonces).with_kerberos(kerberos),
+            auth,
             orders: VecDeque::new(),
         }
     }
@@ -365,8 +367,9 @@ impl Connections {
         };
         let mut failed_in = None;
         while let Some(output) = connection.poll_output() {
-            if let Output::Failed { phase, .. } = output {
-                failed_in = Some(phase);
+            if let Output::Failed { error, phase } = &output {
+                failed_in = Some(*phase);
+                self.auth.mode.note_failure(error);
             }
             self.orders.push_back(Order::Report(id, *role, output));
         }

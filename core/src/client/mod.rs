@@ -76,6 +76,7 @@ pub use {
 };
 
 use crate::{
+    connection::RecordedTls,
     description::{TopologyDescription, TopologyId},
     error::Error,
     event::{Event, Subscriptions},
@@ -143,6 +144,7 @@ impl Client {
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
         let kerberos = config.kerberos();
+        let mode = config.mode();
         let ClientConfig {
             options,
             seed,
@@ -152,11 +154,17 @@ impl Client {
             tls,
             streaming,
             recorder,
+            is_replay: _,
+            replays_tls,
         } = config;
         let mut id = [0; 12];
         seed.split("topology").random().fill(&mut id);
         let topology_id = TopologyId(ObjectId::from_bytes(id));
-        let settings = Settings::new(&options, metadata, proxy, tls, subscriptions);
+        let mut settings = Settings::new(&options, metadata, proxy, tls, subscriptions);
+        if replays_tls {
+            let handshake = Arc::make_mut(&mut settings.handshake);
+            handshake.layers.push(RecordedTls);
+        }
         let selector = Selector::new(
             options.local_threshold(),
             options.heartbeat_freq(),
@@ -175,7 +183,7 @@ impl Client {
             },
             topology: Sdam::new(sdam),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
-            connections: Connections::new(seed.split("nonces").random(), kerberos),
+            connections: Connections::new(seed.split("nonces").random(), kerberos, mode),
             pins: Pins::new(topology_id),
             attempts: Attempts {
                 operations: Operations::new(settings.without_server),

@@ -23,10 +23,12 @@
 //!
 //! `State::leads_to` has all transitions. [`steps`] has the steps of a handshake, [`checks`] the
 //! checks of a monitor, [`incoming`] the messages that arrive, and [`limits`] the time limits.
+//! [`recorded`] has the messages of a client that records itself.
 
 mod checks;
 mod incoming;
 mod limits;
+mod recorded;
 mod state;
 mod steps;
 
@@ -216,10 +218,12 @@ impl Connection {
         let State::DerivingKeys { rounds } = self.state else {
             return;
         };
-        if let Some(conversation) = &mut self.conversation {
-            let step = conversation.handle_keys(keys, &mut auth.caches);
-            self.on_step(now, step, rounds);
-        }
+        let step = match (auth.mode.step_after_keys(), &mut self.conversation) {
+            (Some(step), _) => step,
+            (None, Some(conversation)) => conversation.handle_keys(keys, &mut auth.caches),
+            (None, None) => return,
+        };
+        self.on_step(now, step, rounds);
     }
 
     /// Takes the result of the step of Kerberos that authentication waits for. A result that comes
@@ -251,7 +255,7 @@ impl Connection {
             },
             (State::Fetching { rounds }, _) => {
                 if let Some(conversation) = &mut self.conversation {
-                    let AuthState { nonces, caches } = auth;
+                    let AuthState { nonces, caches, .. } = auth;
                     let step = conversation.handle_provided(now, provided, caches, nonces);
                     self.on_step(now, step, rounds);
                 }

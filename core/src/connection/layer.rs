@@ -10,8 +10,11 @@
 //! A new layer needs an implementation of [`Layer`], one of [`LayerPlan`], and a place in
 //! [`Layers`].
 
+mod recorded;
 mod socks5;
 mod tls;
+
+pub(crate) use recorded::RecordedTls;
 
 use super::Phase;
 use crate::{
@@ -155,7 +158,7 @@ impl Layers {
     }
 
     /// True if one of the layers encrypts.
-    pub(super) fn encrypt(&self) -> bool {
+    pub(crate) fn encrypt(&self) -> bool {
         self.plans.iter().any(|plan| plan.encrypts())
     }
 

@@ -16,6 +16,7 @@ pub(crate) mod tests;
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
 pub(crate) use late_reply::LateReply;
+pub(crate) use layer::RecordedTls;
 pub use layer::{Layer, LayerPlan, LayerProgress, Layers};
 pub(crate) use messages::{Arrival, Awaited, Place};
 pub use transport::Transport;

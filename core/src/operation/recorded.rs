@@ -82,8 +82,8 @@ impl Exchange {
         }
         // While the reply is due, the bytes that have arrived do not count.
         if end.has_input && !end.is_under_way {
-            // Without layers, bytes are only stored.
-            let _ = transport.receive(&[0]);
+            // Bytes are only stored. The first byte is that of the layer in place of TLS.
+            let _ = transport.receive(&[0, 0]);
         }
         self.operation.request.session = end.session;
         self.operation.request.ends_session = end.ends_session;

@@ -57,7 +57,7 @@ impl SelectorQuestion {
                 ))
             }
         };
-        SelectorAnswer { version, addresses }
+        SelectorAnswer::new(version, addresses)
     }
 }
 
@@ -79,6 +79,17 @@ pub struct SelectorAnswer {
 }
 
 impl SelectorAnswer {
+    /// Returns an answer about the topology description of this version. `addresses` are the
+    /// accepted servers, sorted.
+    pub(crate) const fn new(version: u64, addresses: Result<Vec<Address>>) -> Self {
+        Self { version, addresses }
+    }
+
+    /// Returns the addresses of the accepted servers, sorted; the error if the selector panicked.
+    pub(crate) fn addresses(&self) -> Result<&[Address], &Error> {
+        self.addresses.as_deref()
+    }
+
     /// Returns the version of the topology description that the question was about.
     pub(crate) const fn version(&self) -> u64 {
         self.version

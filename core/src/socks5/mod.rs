@@ -59,4 +59,10 @@ impl Socks5Context {
     pub fn proxy(&self) -> &Address {
         &self.proxy
     }
+
+    /// Returns the message with the user name and the password, with which the bytes for the proxy
+    /// that have it begin; `None` without credentials.
+    pub(crate) fn login(&self) -> Option<Arc<Zeroizing<Vec<u8>>>> {
+        self.login.clone()
+    }
 }

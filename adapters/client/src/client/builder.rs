@@ -142,11 +142,12 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Makes the client record its inputs, so that `onionskin replay` can give them to any build
     /// of the driver. [`Client::recording`] returns the recording. Default: no recording.
     ///
-    /// The recording has no documents of commands and replies. It has the names of hosts, databases
-    /// and commands, the client metadata, the replies to `hello`, the errors and the times, and the
-    /// seed of the client's random choices.
-    /// [`build`](Self::build) fails for a client with a credential, TLS or a proxy, whose recording
-    /// would have secrets, and for one with a `mongodb+srv` connection string or a server selector.
+    /// The recording has no documents of commands and replies, no user name, no password and
+    /// nothing of which a password could be guessed. It has the names of hosts, databases and
+    /// commands, the client metadata, the replies to `hello`, the DNS records of a `mongodb+srv`
+    /// host, the errors and the times, and the seed of the client's random choices.
+    /// [`build`](Self::build) fails for a client with a password provider, or with a mechanism
+    /// other than SCRAM, PLAIN and X.509.
     ///
     /// ```
     /// # use onionskin::{ClientBuilder, Runtime};

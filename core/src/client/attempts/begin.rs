@@ -11,7 +11,7 @@ use crate::{
     client::{
         Client, Progress, Timer,
         pins::{PinCheckOut, PinRequest},
-        recording::{Kind, put_begin, put_operation},
+        recording::{Kind, put_begin, put_choice, put_operation},
     },
     description::ServerId,
     error::{Error, ErrorKind},
@@ -136,17 +136,23 @@ impl Client {
         id: OperationId,
         answer: SelectorAnswer,
     ) -> Progress {
-        self.note_lacking(now, "the choice of a server selector");
+        let topology = self.topology().clone();
+        self.begin_entry(now, Kind::Choice, |out| {
+            put_choice(out, id, &answer, &topology)
+        });
         let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::Asking(_));
-        let Some(Waiting::Asking(mut operation)) = self.attempts.operations.take_if(id, is_asking)
-        else {
-            return self.still_waiting(id);
+        let progress = match self.attempts.operations.take_if(id, is_asking) {
+            Some(Waiting::Asking(mut operation)) => {
+                operation.selection.answer = Some(answer);
+                let attempt = self.attempt(now, operation);
+                let start = self.advance(now, id, attempt);
+                self.settle(now);
+                start
+            }
+            _ => self.still_waiting(id),
         };
-        operation.selection.answer = Some(answer);
-        let attempt = self.attempt(now, operation);
-        let start = self.advance(now, id, attempt);
-        self.settle(now);
-        start
+        self.end_entry(|digest| digest.progress(&progress));
+        progress
     }
 
     fn still_waiting(&self, id: OperationId) -> Progress {

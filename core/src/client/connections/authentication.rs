@@ -3,7 +3,8 @@
 
 use super::{Again, Connections, Order, State};
 use crate::{
-    auth::{Caches, DerivedKeys, KerberosStepResult, Provided},
+    auth::{Caches, DerivedKeys, KerberosStepResult, Mode, Provided},
+    client::recording::ConnectionStep,
     connection::{Connection, Established, HandshakeOptions, SocketId},
     error::{Error, ErrorKind},
     operation::{Lease, OperationId},
@@ -103,6 +104,50 @@ impl Connections {
                 self.after_step(id);
             }
         }
+    }
+
+    /// Takes what the last input did to a connection whose bytes have secrets, for the recording of
+    /// the client.
+    pub(in crate::client) fn take_step(
+        &mut self,
+        id: SocketId,
+        is_connect: bool,
+    ) -> ConnectionStep {
+        let driven = self.driven(id);
+        let is_open = driven.is_some_and(|(connection, _)| connection.is_open());
+        let (messages, failure) = self.auth.mode.take_kept();
+        ConnectionStep {
+            is_connect,
+            is_open,
+            messages,
+            failure,
+        }
+    }
+
+    /// Gives the step of a recorded connection to its replay.
+    pub(in crate::client) fn replay_step(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        step: &ConnectionStep,
+    ) {
+        let Some((connection, auth)) = self.driven(id) else {
+            return;
+        };
+        auth.mode = Mode::Replayed(step.failure.clone());
+        match step.is_connect {
+            true => connection.handle_connected(now, auth),
+            false => connection.replay_received(now, step.is_open, &step.messages, auth),
+        }
+        if let Some(failure) = auth.mode.take_failure() {
+            connection.replay_failure(failure);
+        }
+        self.after_step(id);
+    }
+
+    /// True if the connection is driven and its conversation with a proxy is over.
+    pub(in crate::client) fn is_past_proxy(&self, id: SocketId) -> bool {
+        matches!(self.state(id), Some(State::Driven(connection)) if !connection.is_at_proxy())
     }
 
     /// Fails the connections that wait for keys, because the keys were not derived.

@@ -5,7 +5,10 @@ use crate::{
     client::{
         Client, SocketUse,
         connections::State,
-        recording::{Kind, LateReply, put_failure, put_id, put_late_reply, put_received},
+        recording::{
+            ConnectionStep, Kind, LateReply, put_failure, put_id, put_late_reply, put_received,
+            put_step,
+        },
     },
     connection::SocketId,
     error::Error,
@@ -18,7 +21,19 @@ impl Client {
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.begin_entry(now, Kind::Connected, |out| put_id(out, id));
+        let hides_bytes = self.hides_bytes();
+        if hides_bytes {
+            // What other inputs have left.
+            drop(self.connections.take_step(id, true));
+        }
         self.connections.handle_connected(now, id);
+        if hides_bytes {
+            let step = self.connections.take_step(id, true);
+            if step.failure.is_some() {
+                // A layer could not begin, for example TLS with this host name.
+                self.change_entry(Kind::Step, |out| put_step(out, id, &step));
+            }
+        }
         self.settle(now);
         self.used(id)
     }
@@ -30,8 +45,26 @@ impl Client {
         if self.is_recorded() && !matches!(self.connections.state(id), Some(State::Driven(_))) {
             return self.record_late_reply(now, id, bytes);
         }
+        if self.hides_bytes() && !bytes.is_empty() && self.connections.is_past_proxy(id) {
+            return self.record_step(now, id, bytes);
+        }
         self.begin_entry(now, Kind::Received, |out| put_received(out, id, bytes));
         self.connections.handle_received(now, id, bytes);
+        self.settle(now);
+        self.used(id)
+    }
+
+    /// Handles the bytes of a connection that have secrets. The recording gets its messages without
+    /// the secrets.
+    #[cold]
+    fn record_step(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
+        // What other inputs have left.
+        drop(self.connections.take_step(id, false));
+        let unknown = ConnectionStep::default();
+        self.begin_entry(now, Kind::Step, |out| put_step(out, id, &unknown));
+        self.connections.handle_received(now, id, bytes);
+        let step = self.connections.take_step(id, false);
+        self.change_entry(Kind::Step, |out| put_step(out, id, &step));
         self.settle(now);
         self.used(id)
     }

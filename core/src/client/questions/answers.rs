@@ -24,7 +24,7 @@ impl Client {
     /// no harm: no connection waits for the answer, but later connections can use its keys. An
     /// answer of the wrong type counts as [`Answer::None`].
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
-        let is_for_client = self.questions.is_asked(id) || matches!(answer, Answer::Keys(_));
+        let is_for_client = self.questions.is_asked(id);
         self.begin_entry(now, Kind::Answer, |out| {
             put_answer(out, id, &answer, is_for_client)
         });
@@ -169,6 +169,10 @@ impl Client {
         id: SocketId,
         query: &StatusQuery,
     ) {
+        // The answers of responders are not recorded.
+        self.change_entry(Kind::Lacking, |_| {
+            Err("the check of a certificate by OCSP responders")
+        });
         let options = &self.settings.handshake;
         let usual = usual_limit(options.connect_timeout, options.timeout);
         let limit = self.connections.wait_for_status(now, id, usual);

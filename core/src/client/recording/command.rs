@@ -10,7 +10,7 @@ use crate::{
         Command, CommandKind, CursorResources, CursorSettings, InTransaction, OperationId,
         OwnSettings, Pin, Portion, Request, Span, TimeoutMode, TransactionStep, crud::CursorType,
     },
-    options::ReadPreference,
+    options::{ReadPreference, ServerSelector},
 };
 use bson::doc;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ const SENDS_MULTI: u8 = 4;
 const IS_AWAITED: u8 = 8;
 const IS_EXPLICIT: u8 = 16;
 const ENDS_TRANSACTION: u8 = 32;
+const HAS_SELECTOR: u8 = 64;
 
 const OWN_READ_CONCERN: u8 = 1;
 const OWN_WRITE_CONCERN: u8 = 2;
@@ -63,9 +64,6 @@ pub(super) fn put_command(
 ) -> Result<(), &'static str> {
     let operation = &command.0;
     let request = &operation.request;
-    if request.narrowing.is_some() {
-        return Err("the choice of a server selector");
-    }
     let before_multi = request.before_multi();
     put_span(out, span);
     put_bytes(out, request.name().as_bytes());
@@ -79,6 +77,7 @@ pub(super) fn put_command(
         (target.is_some_and(|target| target.is_awaited), IS_AWAITED),
         (request.is_explicit, IS_EXPLICIT),
         (request.transaction.is_some(), ENDS_TRANSACTION),
+        (request.narrowing.is_some(), HAS_SELECTOR),
     ]));
     put_preference(out, request.read_preference.as_deref());
     let target = target.map(|target| target.address.to_string());
@@ -202,6 +201,10 @@ pub(super) fn command(input: &mut Bytes<'_>) -> Result<(Span, Command), Unread> 
     request.kind = kind;
     request.acknowledged = flags & IS_ACKNOWLEDGED != 0;
     request.ends_session = flags & ENDS_SESSION != 0;
+    if flags & HAS_SELECTOR != 0 {
+        // It is not called, because its choices are recorded.
+        request.narrowing = Some(ServerSelector::new(|_| {}));
+    }
     request.read_preference = preference;
     request.timeout = input.duration()?;
     let deadline = input.instant()?;

@@ -5,28 +5,41 @@ use super::{
     errors::{kind_number, known_labels},
 };
 use crate::{
-    client::{Action, AfterExchange, Progress, SocketUse, StartedSession},
+    client::{Action, AfterExchange, Progress, Question, SocketUse, StartedSession},
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange},
     time::Instant,
 };
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
+use zeroize::Zeroizing;
+
+/// The state of a digest of nothing.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// A digest of 64 bits (FNV-1a), of which an entry has 32. It finds differences, and protects
 /// nothing against a forger.
-#[derive(Debug)]
 pub(in crate::client) struct Digest {
     state: u64,
     has_failed: bool,
+    /// The message with which the client logs in to its proxy. It is left out, because a digest of
+    /// it would show whether a guessed password is right.
+    login: Option<Arc<Zeroizing<Vec<u8>>>>,
 }
 
 impl Digest {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(login: Option<Arc<Zeroizing<Vec<u8>>>>) -> Self {
         Self {
-            state: 0xcbf2_9ce4_8422_2325,
+            state: START,
             has_failed: false,
+            login,
         }
+    }
+
+    /// Begins the digest of another input.
+    pub(super) const fn begin(&mut self) {
+        self.state = START;
+        self.has_failed = false;
     }
 
     /// Returns the part of the digest that entries have.
@@ -162,6 +175,13 @@ impl Digest {
         self.number(at.map_or(u64::MAX, Instant::as_nanos));
     }
 
+    /// Adds that bytes are sent which the digest does not cover: a replay sends others, and a
+    /// password could be guessed from a digest of proofs.
+    pub(super) fn hidden_transmit(&mut self, socket: SocketId) {
+        self.bytes(b"T");
+        self.socket(socket);
+    }
+
     pub(super) fn action(&mut self, action: &Action) {
         match action {
             Action::Dial { socket, address } => {
@@ -176,6 +196,14 @@ impl Digest {
             Action::Transmit { socket, bytes } => {
                 self.bytes(b"T");
                 self.socket(*socket);
+                let login = self.login.as_ref();
+                let bytes: &[u8] = match login.and_then(|login| bytes.strip_prefix(&login[..])) {
+                    Some(rest) => {
+                        self.bytes(b"L");
+                        rest
+                    }
+                    None => bytes,
+                };
                 self.number(bytes.len() as u64);
                 self.bytes(bytes);
             }
@@ -188,9 +216,12 @@ impl Digest {
                 self.socket(*socket);
                 self.error(error);
             }
-            Action::Ask { id, .. } => {
+            Action::Ask { id, question } => {
                 self.bytes(b"A");
                 self.number(id.0);
+                if let Question::LookUp { query, limit } = question {
+                    self.text(&format!("{query} {limit:?}"));
+                }
             }
             Action::Withdraw { question } => {
                 self.bytes(b"V");
@@ -228,7 +259,10 @@ pub(super) fn describe(action: &Action, out: &mut String) {
         Action::Interrupt { socket, error } => {
             write!(out, "interrupt socket {}: {error}", socket.number())
         }
-        Action::Ask { id, .. } => write!(out, "ask question {}", id.0),
+        Action::Ask { id, question } => match question {
+            Question::LookUp { query, .. } => write!(out, "look up {query} as question {}", id.0),
+            _ => write!(out, "ask question {}", id.0),
+        },
         Action::Withdraw { question } => write!(out, "withdraw question {}", question.0),
         Action::Run { command } => write!(out, "run {}", command.name()),
         Action::Wake { operation } => write!(out, "wake operation {}", operation.0),

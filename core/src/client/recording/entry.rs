@@ -7,15 +7,17 @@
 //! follows.
 
 use super::{
+    answers::{Choice, answer, choice},
     bytes::{Bytes, Unread, put_number, put_session},
     command::{command, resources},
     errors::{error, put_assessment, put_error},
     pins::{holders, pin_use, put_holders, put_pin_use},
-    question::{Asked, answered, asked},
+    question::{Asked, asked},
     session::SessionInput,
+    step::{ConnectionStep, step},
 };
 use crate::{
-    client::{Outcome, QuestionId},
+    client::{Answer, Outcome, QuestionId},
     connection::SocketId,
     error::Error,
     operation::{Command, CursorResources, Exchange, ExchangeEnd, OperationId, Span},
@@ -78,12 +80,16 @@ kinds! {
     Abandon = 17,
     /// An input that recordings do not keep.
     Lacking = 18,
+    /// A question was answered, or its work was given up.
+    Answer = 19,
+    /// A server selector of the application made its choice.
+    Choice = 20,
+    /// A connection whose bytes have secrets has received messages, or has failed.
+    Step = 21,
     /// An input about a session of the application.
     Session = 32,
     /// A program asked a question.
     Ask = 33,
-    /// The question of a program was answered.
-    Answer = 34,
 }
 
 /// How much of a late reply has arrived.
@@ -118,10 +124,11 @@ pub(super) enum Input<'a> {
     CloseNow,
     Abandon(Error),
     Lacking(&'a str),
+    Answer(QuestionId, Answer),
+    Choice(OperationId, Choice<'a>),
+    Step(SocketId, ConnectionStep),
     Session(SessionInput),
     Ask(Box<Asked>),
-    /// The id of the question, and true if its answer was found.
-    Answer(QuestionId, bool),
 }
 
 /// The end of an exchange that was read.
@@ -261,12 +268,20 @@ impl<'a> Entry<'a> {
             Kind::CloseNow => Input::CloseNow,
             Kind::Abandon => Input::Abandon(error(input)?),
             Kind::Lacking => Input::Lacking(input.text("the name of an input")?),
+            Kind::Answer => {
+                let (question, answer) = answer(input)?;
+                Input::Answer(question, answer)
+            }
+            Kind::Choice => {
+                let (operation, choice) = choice(input)?;
+                Input::Choice(operation, choice)
+            }
+            Kind::Step => {
+                let (socket, step) = step(input)?;
+                Input::Step(socket, step)
+            }
             Kind::Session => Input::Session(SessionInput::read(input)?),
             Kind::Ask => Input::Ask(Box::new(asked(input)?)),
-            Kind::Answer => {
-                let (id, is_found) = answered(input)?;
-                Input::Answer(id, is_found)
-            }
         };
         match rest.0.is_empty() {
             true => Ok(read),
@@ -318,13 +333,30 @@ impl Input<'_> {
             Self::CloseNow => "the closed client is ended".to_owned(),
             Self::Abandon(error) => format!("the client is abandoned: {error}"),
             Self::Lacking(what) => format!("an input that recordings do not keep: {what}"),
+            Self::Answer(id, Answer::Records(Ok(found))) => {
+                format!("question {} has {} DNS records", id.0, found.records.len())
+            }
+            Self::Answer(id, Answer::Records(Err(error))) => {
+                format!("question {} has no DNS records: {error}", id.0)
+            }
+            Self::Answer(id, Answer::Keys(_)) => {
+                format!("the keys of question {} are derived", id.0)
+            }
+            Self::Answer(id, Answer::Found(Ok(_))) => format!("question {} is answered", id.0),
+            Self::Answer(id, _) => format!("question {} has no answer", id.0),
+            Self::Step(id, step) => step.describe(*id),
+            Self::Choice(id, choice) => {
+                format!(
+                    "the server selector of operation {} {}",
+                    id.0,
+                    choice.describe()
+                )
+            }
             Self::Session(input) => input.describe(),
             Self::Ask(asked) => match asked.span.limits() {
                 None => "an operation begins: it asks a question".to_owned(),
                 Some((id, ..)) => format!("operation {} asks a question", id.0),
             },
-            Self::Answer(id, true) => format!("question {} is answered", id.0),
-            Self::Answer(id, false) => format!("question {} has no answer", id.0),
         }
     }
 }

@@ -4,10 +4,11 @@
 use super::bytes::{Bytes, Unread, put_bytes, put_number, put_timestamp};
 use crate::{
     error::{
-        Argument, BsonError, CommandError, Error, ErrorKind, InsertManyError, IoError, Label,
-        Labels, NetworkFault, TopologyVersion, Wait,
+        Argument, BsonError, CommandError, DnsFailure, Error, ErrorKind, InsertManyError, IoError,
+        Label, Labels, NetworkFault, TlsFault, TopologyVersion, Wait,
     },
     operation::{Assessment, ClusterTime, CommandKind, ReplyTimes, refuses_cluster_time},
+    options::AuthMechanism,
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
 use std::time::Duration;
@@ -33,6 +34,25 @@ const WAITS: [Wait; 7] = [
     Wait::Queue,
     Wait::Exchange,
     Wait::Transaction,
+];
+
+/// The failures of DNS lookups, by their numbers in a recording.
+const DNS_FAILURES: [DnsFailure; 5] = [
+    DnsFailure::NoSuchName,
+    DnsFailure::NoRecords,
+    DnsFailure::Refused,
+    DnsFailure::Unreachable,
+    DnsFailure::Malformed,
+];
+
+/// The faults of TLS, by their numbers in a recording.
+const TLS_FAULTS: [TlsFault; 6] = [
+    TlsFault::Certificate,
+    TlsFault::Revoked,
+    TlsFault::HostName,
+    TlsFault::Handshake,
+    TlsFault::Configuration,
+    TlsFault::Broken,
 ];
 
 /// The largest number of write errors that are kept of one reply.
@@ -104,6 +124,16 @@ pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static
             put_number(out, place(&WAITS, wait));
             put_bytes(out, message.as_bytes());
         }
+        ErrorKind::DnsResolve { failure, message } => {
+            put_number(out, place(&DNS_FAILURES, failure));
+            put_bytes(out, message.as_bytes());
+        }
+        ErrorKind::Tls { fault, .. } => put_number(out, place(&TLS_FAULTS, fault)),
+        ErrorKind::Authentication { cause, .. } => put_code(out, cause.as_deref()),
+        // Without a code, or in a refusal of a cluster time, the text can decide.
+        ErrorKind::Command(fault) if fault.code != 0 && !refuses_cluster_time(error) => {
+            put_code(out, Some(fault));
+        }
         ErrorKind::ConnectionPoolCleared { message }
         | ErrorKind::Interrupted { message }
         | ErrorKind::Runtime { message }
@@ -169,6 +199,23 @@ pub(super) fn error(input: &mut Bytes<'_>) -> Result<Error, Unread> {
         9 => ErrorKind::Shutdown,
         11 => ErrorKind::Abandoned,
         12 => ErrorKind::SessionsNotSupported,
+        15 => ErrorKind::Command(fault(input)?),
+        27 => ErrorKind::Tls {
+            fault: at(&TLS_FAULTS, input, "a fault of TLS")?,
+            message: LEFT_OUT.to_owned(),
+        },
+        28 => {
+            let cause = Some(fault(input)?).filter(|cause| cause.code != 0);
+            ErrorKind::Authentication {
+                mechanism: AuthMechanism::ScramSha256.name(),
+                message: LEFT_OUT.to_owned(),
+                cause: cause.map(Box::new),
+            }
+        }
+        26 => ErrorKind::DnsResolve {
+            failure: at(&DNS_FAILURES, input, "the failure of a lookup")?,
+            message: text(input)?,
+        },
         _ => return Err(Unread::Damaged(what)),
     };
     let mut labels = Labels::default();
@@ -176,6 +223,19 @@ pub(super) fn error(input: &mut Bytes<'_>) -> Result<Error, Unread> {
         labels.insert(Label::from_name(input.text("a label")?));
     }
     Ok(Error::new(kind).with_labels(&labels))
+}
+
+/// Writes the code of an error reply; 0 for none.
+fn put_code(out: &mut Vec<u8>, fault: Option<&CommandError>) {
+    let code = fault.map_or(0, |fault| fault.code);
+    put_number(out, code.cast_unsigned().into());
+}
+
+fn fault(input: &mut Bytes<'_>) -> Result<CommandError, Unread> {
+    let what = "the code of an error";
+    let code = u32::try_from(input.number(what)?).map_err(|_| Unread::Damaged(what))?;
+    let reply = rawdoc! { "ok": 0, "code": code.cast_signed(), "errmsg": LEFT_OUT };
+    Ok(CommandError::from_reply(&reply))
 }
 
 fn text(input: &mut Bytes<'_>) -> Result<String, Unread> {

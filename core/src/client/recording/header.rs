@@ -1,18 +1,22 @@
 //! The head of a recording: the configuration of its client, as JSON.
 
-use super::bytes::{Bytes, Unread, put_bytes};
+use super::{
+    bytes::{Bytes, Unread, put_bytes},
+    secrets::{check_credential, replayed_credential},
+};
 use crate::{
     client::ClientConfig,
     error::Error,
     event::Subscriptions,
     hello::ClientMetadata,
-    options::{ClientOptions, Compressor, Monitoring},
+    options::{ClientOptions, Compressor, Monitoring, Secret, ServerSelector, Socks5Proxy},
     random::Seed,
+    socks5::Socks5Context,
     time::Instant,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::RawDocumentBuf;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 /// The first bytes of each recording. The last two digits are the version of the format.
@@ -26,7 +30,8 @@ macro_rules! each_option {
             load_balanced, local_threshold, max_adaptive_retries, max_connecting, max_idle_time,
             max_pool_size, min_pool_size, repl_set_name, retry_reads, retry_writes, server_api,
             server_monitoring_mode, server_selection_timeout, server_selection_try_once,
-            socket_timeout, timeout, wait_queue_timeout, zlib_compression_level,
+            socket_timeout, srv_allowed_hosts_suffix, srv_host, srv_max_hosts, srv_service_name,
+            srv_ttl, timeout, wait_queue_timeout, zlib_compression_level,
         }
     };
 }
@@ -67,22 +72,11 @@ impl Header {
             seed,
             metadata,
             streaming,
+            replays_tls,
             ..
         } = config;
-        let refused = [
-            (options.credential.is_some(), "a credential"),
-            (options.tls().is_some(), "TLS"),
-            (options.socks5_proxy.is_some(), "a proxy"),
-            (
-                options.srv_host.is_some(),
-                "a mongodb+srv connection string",
-            ),
-            (options.server_selector.is_some(), "a server selector"),
-        ];
-        if let Some((_, what)) = refused.into_iter().find(|(is_set, _)| *is_set) {
-            return Err(Error::argument(format!(
-                "a client with {what} cannot be recorded; leave out the recording"
-            )));
+        if let Some(credential) = &options.credential {
+            check_credential(credential)?;
         }
         let mut known = Map::new();
         each_option!(write_options!(known, options));
@@ -100,6 +94,17 @@ impl Header {
         map.insert("hosts".to_owned(), json!(hosts));
         map.insert("compressors".to_owned(), json!(names));
         map.insert("scanning".to_owned(), json!(scans));
+        if let Some(proxy) = &options.socks5_proxy {
+            let has_login = proxy.credentials().is_some();
+            let known = json!({ "host": proxy.host(), "port": proxy.port(), "login": has_login });
+            map.insert("proxy".to_owned(), known);
+        }
+        let selects = options.server_selector.is_some();
+        map.insert("selector".to_owned(), json!(selects));
+        let has_credential = options.credential.is_some();
+        map.insert("credential".to_owned(), json!(has_credential));
+        let has_tls = options.tls().is_some() || *replays_tls;
+        map.insert("tls".to_owned(), json!(has_tls));
         map.insert("streaming".to_owned(), json!(streaming));
         let metadata = BASE64.encode(metadata.document().as_bytes());
         map.insert("metadata".to_owned(), json!(metadata));
@@ -131,9 +136,11 @@ pub(super) fn head(file: &mut Bytes<'_>) -> Result<Head, Error> {
         return Err(Error::argument("the file is no recording of a client"));
     }
     let Some(rest) = file.0.strip_prefix(MAGIC) else {
-        return Err(Error::argument(
-            "the format of the recording is unknown; use the version that has made it",
-        ));
+        let version = String::from_utf8_lossy(file.0.get(8..10).unwrap_or_default());
+        return Err(Error::argument(format!(
+            "the format of the recording has the version {version:?}, and this build reads only \
+             the version \"02\"; use the release of the driver that has made the recording"
+        )));
     };
     file.0 = rest;
     let text = file.text("the head")?;
@@ -176,21 +183,52 @@ impl Head {
         if take(&mut map, "scanning")?.unwrap_or(false) {
             options.scan_on_demand();
         }
+        if take(&mut map, "selector")?.unwrap_or(false) {
+            // It is not called, because its choices are recorded.
+            options.server_selector = Some(ServerSelector::new(|_| {}));
+        }
+        if take(&mut map, "credential")?.unwrap_or(false) {
+            options.credential = Some(replayed_credential());
+        }
+        options.socks5_proxy = take(&mut map, "proxy")?.map(Proxy::options);
         let decode = |text: Option<String>| BASE64.decode(text?).ok();
         let seed = decode(take(&mut map, "seed")?).and_then(|bytes| bytes.try_into().ok());
         let metadata = decode(take(&mut map, "metadata")?);
         let metadata = metadata.and_then(|bytes| RawDocumentBuf::from_bytes(bytes).ok());
         options.validate()?;
+        let proxy = options.socks5_proxy.as_ref();
+        let proxy = proxy.map(Socks5Context::new).transpose()?;
         Ok(ClientConfig {
             options,
             seed: Seed::new(seed.ok_or_else(damaged)?),
             metadata: ClientMetadata::recorded(metadata.ok_or_else(damaged)?),
             subscriptions: Subscriptions::default(),
-            proxy: None,
+            proxy,
             tls: None,
             streaming: take(&mut map, "streaming")?.unwrap_or(true),
             recorder: None,
+            is_replay: true,
+            replays_tls: take(&mut map, "tls")?.unwrap_or(false),
         })
+    }
+}
+
+/// The proxy of a recorded client. The user name and the password are replaced.
+#[derive(Deserialize)]
+struct Proxy {
+    host: String,
+    port: u16,
+    login: bool,
+}
+
+impl Proxy {
+    fn options(self) -> Socks5Proxy {
+        let login = || ("user".to_owned(), Secret::from("password"));
+        Socks5Proxy::builder()
+            .host(self.host)
+            .port(self.port)
+            .authentication(self.login.then(login))
+            .build()
     }
 }
 

@@ -8,8 +8,10 @@
 //! The documents of commands and replies are not recorded. Of a command, an entry has the name, the
 //! database and what decides about servers, sessions and retries. Of a reply, it has the error
 //! codes, the labels and the times. The bytes of handshakes and of monitors are recorded as they
-//! are, so a client with TLS, a credential or a proxy is refused.
+//! are. If they have secrets, because of TLS or a credential, the entries have the messages without
+//! the secrets instead ([`step`]).
 
+mod answers;
 mod bytes;
 mod command;
 mod digest;
@@ -19,24 +21,33 @@ mod header;
 mod pins;
 mod question;
 mod replay;
+mod secrets;
 mod session;
+mod step;
 
+pub(in crate::client) use answers::{put_answer, put_choice};
 pub(in crate::client) use command::put_resources;
 pub(in crate::client) use digest::Digest;
 pub(in crate::client) use entry::{Kind, LateReply, put_check_in};
-pub(in crate::client) use question::{put_answer, put_ask};
+pub(in crate::client) use question::put_ask;
 pub use replay::{Recording, Replay, ReplayedStep, Verdict};
 pub(in crate::client) use session::SessionInput;
+pub(in crate::client) use step::{ConnectionStep, put_step};
 
 use crate::{
-    client::{Action, Client, ClientConfig},
+    client::{
+        Action, Client, ClientConfig,
+        connections::{Connections, Role},
+    },
     connection::SocketId,
     error::Error,
     operation::{Command, OperationId, Span},
+    socks5::Socks5Context,
     time::Instant,
 };
 use bytes::{put_bytes, put_number, put_socket};
 use header::Header;
+use secrets::Secrets;
 use std::{collections::VecDeque, fmt};
 
 /// How much of the life of a client is recorded. The recording is held in memory.
@@ -132,6 +143,7 @@ pub(in crate::client) struct Recorder {
     /// The number of actions that were queued when the entry began.
     queued: usize,
     digest: Digest,
+    secrets: Secrets,
     /// The digest of the last entry.
     last_digest: u32,
     /// The times of the entry that is made, and of the one before.
@@ -165,7 +177,8 @@ impl Recorder {
             entry: Vec::new(),
             is_open: false,
             queued: 0,
-            digest: Digest::new(),
+            digest: Digest::new(config.proxy.as_ref().and_then(Socks5Context::login)),
+            secrets: Secrets::of(config),
             last_digest: 0,
             now: Instant::ZERO,
             before: Instant::ZERO,
@@ -188,7 +201,7 @@ impl Recorder {
         self.before = self.now;
         self.now = self.now.max(now);
         self.queued = queued;
-        self.digest = Digest::new();
+        self.digest.begin();
         self.write(kind, write);
     }
 
@@ -212,12 +225,23 @@ impl Recorder {
     fn end(
         &mut self,
         actions: &VecDeque<Action>,
+        connections: &Connections,
         deadline: Option<Instant>,
         note: impl FnOnce(&mut Digest),
     ) {
         note(&mut self.digest);
         for action in actions.iter().skip(self.queued) {
-            self.digest.action(action);
+            match action {
+                // A replay has no TLS and sends other bytes.
+                Action::Transmit { .. } if self.secrets.has_tls => {}
+                Action::Transmit { socket, .. }
+                    if self.secrets.has_credential
+                        && !matches!(connections.role(*socket), Some(Role::Monitor(_))) =>
+                {
+                    self.digest.hidden_transmit(*socket);
+                }
+                _ => self.digest.action(action),
+            }
         }
         self.digest.deadline(deadline);
         self.finish(self.digest.value(), self.digest.has_failed());
@@ -332,6 +356,15 @@ impl Client {
         recorder.is_some_and(|recorder| std::mem::take(&mut recorder.has_failed))
     }
 
+    /// True if the bytes that connections receive have secrets, so that the recording gets messages
+    /// without them.
+    #[inline]
+    pub(in crate::client) fn hides_bytes(&self) -> bool {
+        self.recorder
+            .as_ref()
+            .is_some_and(|recorder| recorder.secrets.exist())
+    }
+
     /// True if the client records itself.
     #[inline]
     pub(in crate::client) const fn is_recorded(&self) -> bool {
@@ -367,7 +400,7 @@ impl Client {
     #[inline]
     pub(in crate::client) fn end_entry(&mut self, note: impl FnOnce(&mut Digest)) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.end(&self.out.actions, self.clock.armed, note);
+            recorder.end(&self.out.actions, &self.connections, self.clock.armed, note);
         }
     }
 

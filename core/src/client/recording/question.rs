@@ -6,7 +6,7 @@ use super::{
     command::{put_span, span},
 };
 use crate::{
-    client::{Answer, Finding, Inquiry, QuestionId},
+    client::Inquiry,
     operation::{Ask, OperationId, Span},
 };
 
@@ -47,40 +47,5 @@ pub(super) fn asked(input: &mut Bytes<'_>) -> Result<Asked, Unread> {
         span,
         ask: Ask { inquiry, timeout },
         held: held.checked_sub(1).map(OperationId),
-    })
-}
-
-/// Writes that a question was answered, and whether the answer was found. Fails if the client
-/// itself asked, for example for a connection.
-pub(in crate::client) fn put_answer(
-    out: &mut Vec<u8>,
-    id: QuestionId,
-    answer: &Answer,
-    is_for_client: bool,
-) -> Result<(), &'static str> {
-    if is_for_client {
-        return Err("the answer to a question");
-    }
-    put_number(out, id.0);
-    out.push(matches!(answer, Answer::Found(Ok(_))).into());
-    Ok(())
-}
-
-/// Reads whether the answer to a question was found.
-pub(super) fn answered(input: &mut Bytes<'_>) -> Result<(QuestionId, bool), Unread> {
-    let what = "the answer to a question";
-    let id = QuestionId(input.number(what)?);
-    match input.byte(what)? {
-        0 => Ok((id, false)),
-        1 => Ok((id, true)),
-        _ => Err(Unread::Damaged(what)),
-    }
-}
-
-/// Returns an answer without content.
-pub(super) fn answer(is_found: bool) -> Answer {
-    Answer::Found(match is_found {
-        true => Ok(Finding::Environment(Vec::new())),
-        false => Err(String::new()),
     })
 }

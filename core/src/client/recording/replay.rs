@@ -7,7 +7,7 @@ use super::{
     entry::{CheckIn, Entry, Input, LateReply},
     errors::assessment,
     header::{Head, head, is_recording},
-    question::{self, Asked},
+    question::Asked,
 };
 use crate::{
     client::{AfterExchange, Client, Progress},
@@ -298,10 +298,14 @@ impl Replay<'_> {
             Input::Abandon(why) => client.abandon(now, &why),
             Input::Session(input) => input.apply(client, now),
             Input::Ask(asked) => self.ask(client, *asked)?,
-            Input::Answer(id, is_found) => {
-                client.handle_answer(now, id, question::answer(is_found));
-            }
             Input::Lacking(what) => return Err(Unread::Lacking(what.to_owned())),
+            Input::Answer(question, answer) => client.handle_answer(now, question, answer),
+            Input::Step(socket, step) => client.replay_step(now, socket, &step),
+            Input::Choice(id, choice) => {
+                let answer = choice.answer(client.topology());
+                let progress = client.handle_selector_answer(now, id, answer);
+                self.keep(progress);
+            }
         }
         while let Some(action) = client.poll_action() {
             let mut words = String::new();
@@ -396,6 +400,10 @@ impl Replay<'_> {
         };
         let request = self.requests.remove(&socket).unwrap_or_default();
         let mut bytes = Vec::new();
+        if client.settings.handshake.layers.encrypt() {
+            // The layer in place of TLS takes a byte that is 1 when its handshake is over.
+            bytes.push(0);
+        }
         MessageWriter::begin(&mut bytes, 0, request)
             .body(&body)
             .end();

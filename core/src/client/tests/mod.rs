@@ -38,6 +38,7 @@ mod predicates;
 mod program_questions;
 mod proxy;
 mod random_inputs;
+mod recorded_secrets;
 mod recorded_sessions;
 mod recordings;
 mod replies;

@@ -12,11 +12,11 @@ use crate::{
         Ask, ClusterTime, CursorResources, DocumentList, MultiOffsets, SessionOptions, Span,
         TransactionOptions, crud::Defaults,
     },
-    options::{ReadPreference, Secret, SelectionCriteria, WriteConcern},
+    options::{ReadPreference, Secret, SelectionCriteria, ServerSelector, WriteConcern},
     session::SessionId,
 };
 use bson::{Timestamp, cstr};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const ROUTERS: &str = "mongodb://a,b/";
 
@@ -123,6 +123,34 @@ fn the_times_and_transactions_of_a_session_replay_to_the_same_actions() {
         assert!(!has_text(&file, "a secret"));
         assert_same(&file);
     }
+}
+
+#[test]
+fn the_choices_of_server_selectors_in_a_session_replay_to_the_same_actions() {
+    let mut options = uri::parse(ROUTERS).expect("a connection string").options;
+    options.server_selector = Some(ServerSelector::new(|_| {}));
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let config = config.with_recording(WHOLE).expect("it can be recorded");
+    let mut world = World::with_config(config, mongos());
+    let session = started(&mut world, &SessionOptions::default());
+    insert_in_transaction(&mut world, session, 5);
+    let command = commit(&mut world, session);
+    world.perform(command, &reply_at(6));
+    let mut read = in_session(find(), session);
+    let accepts = |server: &crate::description::ServerDescription| server.address.port().is_some();
+    read.set_criteria(&SelectionCriteria::Predicate(Arc::new(accepts)));
+    world.perform(read, &reply_at(7));
+    end_session(&mut world, session);
+    let file = file_of(&world);
+    assert_same(&file);
+    let recording = Recording::read(&file).expect("a recording");
+    let steps = recording.print();
+    let chosen = steps.filter(|step| step.input.starts_with("the server selector of operation"));
+    assert_eq!(
+        chosen.count(),
+        2,
+        "the transaction and the read are asked about"
+    );
 }
 
 #[test]

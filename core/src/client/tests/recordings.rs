@@ -2,11 +2,16 @@
 
 use super::*;
 use crate::{
+    dns::{DnsAnswer, DnsData, RecordKind},
+    error::{DnsFailure, ErrorKind},
     operation::reply_with_cursor,
-    options::{Compressor, ServerSelector},
+    options::{Compressor, SelectionCriteria, ServerSelector},
 };
+use std::sync::Arc;
 
 pub(super) const URI: &str = "mongodb://a/?replicaSet=rs";
+
+const SRV_URI: &str = "mongodb+srv://c.example.net/?tls=false";
 
 pub(super) const WHOLE: RecordingOptions = RecordingOptions::whole(1 << 20);
 
@@ -218,18 +223,208 @@ fn the_debug_text_of_a_recording_has_no_seed() {
     assert!(!format!("{recording:?}").contains(seed));
 }
 
+/// Answers the lookups of a client with these hosts of `example.net`, or with a failure if there
+/// are none. There is no TXT record.
+fn answer_lookups(world: &mut World, hosts: &[&str]) {
+    let failed = |failure| {
+        let message = "the name server says no".to_owned();
+        Err(Error::from(ErrorKind::DnsResolve { failure, message }))
+    };
+    let host = |name: &&str| DnsData::Service {
+        host: format!("{name}.example.net"),
+        port: 27017,
+    };
+    for (id, query) in std::mem::take(&mut world.lookups) {
+        let result = match query.kind {
+            RecordKind::Srv if hosts.is_empty() => failed(DnsFailure::Refused),
+            RecordKind::Srv => Ok(DnsAnswer {
+                records: hosts.iter().map(host).collect(),
+                ttl: Some(MIN_RESCAN_INTERVAL),
+            }),
+            _ => failed(DnsFailure::NoRecords),
+        };
+        let answer = Answer::Records(result);
+        world.client.handle_answer(world.now, id, answer);
+        world.run();
+    }
+}
+
 #[test]
-fn a_client_whose_questions_are_not_recorded_is_refused() {
-    let srv = uri::parse("mongodb+srv://cluster.example.com/?tls=false");
-    let srv = srv.expect("a connection string").options;
-    let mut selecting = uri::parse(URI).expect("a connection string").options;
-    selecting.server_selector = Some(ServerSelector::new(|_| {}));
-    for (options, what) in [
-        (srv, "a mongodb+srv connection string"),
-        (selecting, "a server selector"),
-    ] {
+fn the_lookups_and_rescans_of_a_seed_list_are_replayed() {
+    let mut world = World::with_config(config(SRV_URI, WHOLE), mongos());
+    answer_lookups(&mut world, &["a", "b"]);
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(MIN_RESCAN_INTERVAL);
+    assert_eq!(world.lookups.len(), 1, "the rescan is due");
+    answer_lookups(&mut world, &["b", "other"]);
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    let mut file = file_of(&world);
+    assert_same(&file);
+    let host = b"other.example.net";
+    let mut places = file.windows(host.len());
+    let at = places.position(|bytes| bytes == host);
+    let at = at.expect("the answer is recorded");
+    file[at..at + 5].copy_from_slice(b"third");
+    let last = last_step(&file);
+    assert_eq!(last.verdict, Verdict::Different, "{last:?}");
+}
+
+#[test]
+fn a_failed_lookup_and_a_missing_answer_are_replayed() {
+    let mut world = World::with_config(config(SRV_URI, WHOLE), mongos());
+    let start = world.client.start(world.now, ping());
+    assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
+    answer_lookups(&mut world, &[]);
+    let Progress::Waiting(_) = world.client.start(world.now, ping()) else {
+        panic!("another lookup begins");
+    };
+    world.run();
+    let lookups = std::mem::take(&mut world.lookups);
+    assert!(!lookups.is_empty());
+    for (id, _) in lookups {
+        world.client.handle_answer(world.now, id, Answer::None);
+        world.run();
+    }
+    assert_same(&file_of(&world));
+}
+
+#[test]
+fn a_client_whose_hosts_were_looked_up_before_rescans_at_the_same_time() {
+    let ttl = 2 * MIN_RESCAN_INTERVAL;
+    let parsed = uri::parse(SRV_URI).expect("a connection string");
+    let hosts = vec![Address::tcp("a.example.net", 27017)];
+    let (mut options, _) = uri::resolve(&parsed.options, hosts, &[]).expect("it is valid");
+    options.srv_ttl = Some(ttl);
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let config = config.with_recording(WHOLE).expect("it has no secrets");
+    let mut world = World::with_config(config, mongos());
+    world.wait(ttl);
+    assert_eq!(world.lookups.len(), 1);
+    assert_same(&file_of(&world));
+}
+
+/// Asks the server selector for its choice and begins the exchange.
+fn choose(world: &mut World, command: Command) -> Exchange {
+    let start = world.client.start(world.now, command);
+    let Progress::Asking {
+        operation,
+        question,
+    } = start
+    else {
+        panic!("the selector has a say: {start:?}");
+    };
+    let answer = question.ask();
+    let next = world
+        .client
+        .handle_selector_answer(world.now, operation, answer);
+    world.exchange_of(next)
+}
+
+#[test]
+fn the_choices_of_server_selectors_are_replayed_without_them() {
+    let at_port = |command: Command, port: u16| {
+        let mut command = command;
+        let accepts = move |server: &crate::description::ServerDescription| {
+            server.address.port() == Some(port)
+        };
+        command.set_criteria(&SelectionCriteria::Predicate(Arc::new(accepts)));
+        command
+    };
+    let uri = "mongodb://a:1,a:2,a:3";
+    let mut file = None;
+    for of_client in [true, false] {
+        let mut options = uri::parse(uri).expect("a connection string").options;
+        if of_client {
+            options.server_selector = Some(ServerSelector::new(|servers| {
+                servers.retain(|server| server.address.port() == Some(3));
+            }));
+        }
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-        let error = config.with_recording(WHOLE).expect_err("it is refused");
-        assert!(error.to_string().contains(what), "{error}");
+        let config = config.with_recording(WHOLE).expect("it has no secrets");
+        let mut world = World::with_config(config, mongos());
+        for port in [1, 2] {
+            let (command, expected) = match of_client {
+                true => (find(), 3),
+                false => (at_port(find(), port), port),
+            };
+            let mut exchange = choose(&mut world, command);
+            assert_eq!(exchange.facts().address.port(), Some(expected));
+            World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+            world.check_in(exchange, Outcome::Completed);
+        }
+        file = Some(file_of(&world));
+        assert_same(&file_of(&world));
+    }
+    // The last choice accepts the second server, and here the third.
+    let mut file = file.expect("it was recorded");
+    let steps: Vec<ReplayedStep> = Recording::read(&file)
+        .expect("a recording")
+        .print()
+        .collect();
+    let chosen = steps
+        .iter()
+        .rposition(|step| step.input.contains("accepts 1 servers"));
+    let chosen = chosen.expect("the choice is recorded");
+    // A choice ends with the number of its bytes, the bytes and the digest.
+    let at = entry_end(&file, chosen) - 5;
+    assert_eq!(file[at], 0b10);
+    file[at] = 0b100;
+    let last = last_step(&file);
+    assert_eq!(last.verdict, Verdict::Different, "{last:?}");
+    assert_eq!(last.number, chosen as u64 + 1);
+}
+
+/// Returns the end of the entry with this place in a recording.
+fn entry_end(file: &[u8], place: usize) -> usize {
+    fn number(file: &[u8], at: &mut usize) -> usize {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = file[*at];
+            *at += 1;
+            number |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return number;
+            }
+        }
+    }
+    let mut at = b"onionrec02".len();
+    // The head, and the entries before.
+    for _ in 0..place + 2 {
+        at += number(file, &mut at);
+    }
+    at
+}
+
+#[test]
+fn a_server_selector_that_panics_is_replayed() {
+    let mut options = uri::parse(URI).expect("a connection string").options;
+    options.server_selector = Some(ServerSelector::new(|_| panic!("a mistake")));
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let config = config.with_recording(WHOLE).expect("it has no secrets");
+    let mut world = World::with_config(config, primary());
+    let Progress::Asking {
+        operation,
+        question,
+    } = world.client.start(world.now, find())
+    else {
+        panic!("the selector has a say");
+    };
+    let answer = question.ask();
+    let next = world
+        .client
+        .handle_selector_answer(world.now, operation, answer);
+    assert!(matches!(next, Progress::Failed(_)), "{next:?}");
+    assert_same(&file_of(&world));
+}
+
+#[test]
+fn a_recording_of_another_version_of_the_format_is_refused_by_its_version() {
+    let mut file = file_of(&recorded(WHOLE));
+    for version in ["01", "03"] {
+        file[8..10].copy_from_slice(version.as_bytes());
+        let error = Recording::read(&file).expect_err("it has another format");
+        let expected = format!("the version \"{version}\", ");
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 }

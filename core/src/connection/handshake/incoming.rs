@@ -20,10 +20,16 @@ impl Connection {
                     "the server sent more compressed replies at once than are accepted",
                 ));
             }
+            let answered = self.awaited_id;
             match self.next_message() {
                 Ok(Some((reply, more_to_come))) => {
                     left = left.saturating_sub(reply.as_bytes().len());
+                    let is_recorded = auth.mode.is_recorded();
+                    let taken = is_recorded.then(|| self.taken(&reply, answered, more_to_come));
                     self.on_message(now, reply, more_to_come, auth);
+                    if let Some(taken) = taken {
+                        self.keep(taken, auth);
+                    }
                 }
                 Ok(None) => break,
                 Err(error) => return self.fail(error),

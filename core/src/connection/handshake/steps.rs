@@ -147,7 +147,13 @@ impl Connection {
 
     /// Returns the first step of authentication after the reply to the hello.
     fn first_step(&mut self, now: Instant, hello: &HelloReply, auth: &mut AuthState) -> Step {
-        match &mut self.conversation {
+        if let Some(step) = auth
+            .mode
+            .recorded_step(hello.speculative_authenticate.as_deref())
+        {
+            return step;
+        }
+        let step = match &mut self.conversation {
             // An arbiter has no users, so that authentication ends here (AUTH-16).
             Some(_) if hello.server_type == ServerType::RsArbiter => Step::Done,
             Some(conversation) => conversation.handle_hello(
@@ -157,7 +163,9 @@ impl Connection {
                 &mut auth.caches,
             ),
             None => Step::Done,
-        }
+        };
+        auth.mode.note(&step);
+        step
     }
 
     /// Fails the connection because its login cannot be used. The next connection asks the password
@@ -210,10 +218,12 @@ impl Connection {
                 "authentication did not end after 10 commands",
             ));
         }
-        let Some(conversation) = &mut self.conversation else {
-            return;
+        let step = match (auth.mode.recorded_step(Some(reply)), &mut self.conversation) {
+            (Some(step), _) => step,
+            (None, Some(conversation)) => conversation.handle_reply(now, reply, &mut auth.caches),
+            (None, None) => return,
         };
-        let step = conversation.handle_reply(now, reply, &mut auth.caches);
+        auth.mode.note(&step);
         self.on_step(now, step, rounds);
     }
 

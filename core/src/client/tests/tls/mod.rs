@@ -3,6 +3,7 @@
 mod idle_check;
 mod peer;
 mod pinned;
+mod recorded;
 mod revocation;
 mod stack;
 
@@ -111,6 +112,8 @@ impl Scene {
         let config = ClientConfig::new(options, Seed::new([5; 32]))
             .expect("options")
             .with_subscriptions(Subscriptions::all());
+        let whole = RecordingOptions::whole(1 << 22);
+        let config = config.with_recording(whole).expect("it can be recorded");
         let mut client = Client::new(config);
         client.set_wall_time(Instant::ZERO, NOW);
         client.open(Instant::ZERO);
@@ -225,6 +228,12 @@ impl Scene {
         (scene.clear_counts(), exchange)
     }
 
+    /// Asserts that the recording of the client is replayed, without TLS, to the same actions.
+    fn assert_replayed(&self) {
+        let file = self.client.recording().expect("the client records itself");
+        recordings::assert_same(&file);
+    }
+
     fn clear_counts(mut self) -> Self {
         self.clears = 0;
         self.changes = 0;
@@ -278,6 +287,7 @@ fn a_close_notify_after_the_reply_closes_only_its_connection() {
     let mut exchange = scene.start(ping());
     assert_ne!(exchange.socket(), socket);
     scene.send(&mut exchange);
+    scene.assert_replayed();
 }
 
 #[test]
@@ -297,6 +307,7 @@ fn a_close_notify_before_the_end_of_a_reply_is_a_network_error() {
         let after = scene.check_in(exchange, Outcome::Failed(error));
         assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
         assert_eq!(scene.clears, 1);
+        scene.assert_replayed();
     }
 }
 
@@ -333,6 +344,7 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
                 .as_ref()
                 .expect("the first error");
             assert_eq!(kept.has_label(&Label::RetryableWriteError), is_write);
+            scene.assert_replayed();
         }
     }
 }
@@ -366,6 +378,7 @@ fn a_refused_certificate_is_answered_with_an_alert() {
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);
         assert_eq!(peer.failure, Some(alert), "{socket:?}");
     }
+    scene.assert_replayed();
 }
 
 #[test]
@@ -377,6 +390,7 @@ fn a_close_notify_closes_the_connection_of_a_monitor() {
     scene.deliver(socket);
     scene.run();
     assert!(scene.closed.contains(&socket));
+    scene.assert_replayed();
 }
 
 #[test]
@@ -416,6 +430,7 @@ fn a_close_notify_closes_a_draining_connection() {
         scene.run();
         assert_eq!(scene.closed, [socket], "{replied}");
         assert_eq!((scene.clears, scene.changes), (0, 0));
+        scene.assert_replayed();
     }
 }
 
