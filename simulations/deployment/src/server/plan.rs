@@ -228,6 +228,11 @@ impl Member {
         let first = others.first().copied().unwrap_or(own);
         match others.iter().all(|other| *other == first) {
             true => Ok(first),
+            false if request.name == "renameCollection" => {
+                let has_code = self.program.version.release < [6, 0, 0];
+                let text = "Source and destination collections must be on same shard";
+                Err(fault(if has_code { 13137 } else { 125 }, text))
+            }
             false => Err(of_several(&format!("a '{}'", request.name))),
         }
     }

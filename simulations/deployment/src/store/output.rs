@@ -94,8 +94,8 @@ pub(super) fn check(stage: &Document, release: Release) -> Answer<()> {
             check_modes(options, release)
         }
         _ if options.contains_key("timeseries") => {
-            let text = "this simulated server does not implement the option 'timeseries' of $out";
-            Err(StoreError::new(238, text))
+            let text = "BSON field '$out.timeseries' is an unknown field.";
+            Err(StoreError::new(40415, text).not_simulated("timeseries of $out"))
         }
         _ => Ok(()),
     }
