@@ -15,7 +15,7 @@ use super::order::type_name;
 use super::parts::Parts;
 use super::pipeline::{parse, pipeline};
 use super::release::Release;
-use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
+use super::types::{Environment, Namespace, Update, UpdateStatement};
 use super::write::with_id_first;
 use super::{Answer, Store, path, stages};
 
@@ -267,41 +267,6 @@ impl Store {
             options,
             is_out,
         })
-    }
-
-    /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
-    /// on a document keeps the changes of the documents before it.
-    pub(super) fn write_out(
-        &mut self,
-        database: &str,
-        stage: &Document,
-        documents: Vec<Shared>,
-        environment: &mut Environment<'_>,
-    ) -> Answer<()> {
-        let Destination {
-            target,
-            options,
-            is_out,
-        } = self.destination(database, stage)?;
-        if is_out {
-            // An error must leave the old contents in place.
-            return self.atomically(|store| {
-                let gone = store.collection(&target).map(|c| c.records.clone());
-                let gone = gone.unwrap_or_default();
-                store.ensure(&target)?;
-                for (record, document) in &gone {
-                    store.remove(&target, *record, document.clone())?;
-                }
-                for document in documents {
-                    store.insert_one(&target, Document::clone(&document), environment)?;
-                }
-                Ok(())
-            });
-        }
-        for document in documents {
-            self.merge_one(&target, &options, &document, environment)?;
-        }
-        Ok(())
     }
 
     /// Returns an error if no unique index of the target has these fields and no others.
