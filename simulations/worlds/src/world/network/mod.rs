@@ -22,7 +22,7 @@ use super::{
     picture::MarkKind,
     plan::Disaster,
     setup,
-    slow_member::SlowMember,
+    slow_member::SlowMembers,
     trace::{Summary, Trace},
 };
 use link::Link;
@@ -104,7 +104,7 @@ pub struct Network {
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
     arrived: VecDeque<(LinkId, Incoming)>,
     cuts: BTreeSet<(usize, usize, Towards)>,
-    slow: BTreeMap<usize, SlowMember>,
+    slow: SlowMembers,
     /// The connections that have room again, to be told to their clients.
     writable: VecDeque<LinkId>,
     rates: Rates,
@@ -145,7 +145,7 @@ impl Network {
             under_way: BTreeMap::new(),
             arrived: VecDeque::new(),
             cuts: BTreeSet::new(),
-            slow: BTreeMap::new(),
+            slow: SlowMembers::default(),
             writable: VecDeque::new(),
             rates: options.rates,
             latency: (options.min_latency, options.max_latency),
@@ -398,6 +398,7 @@ impl Network {
             let Some(action) = self.deployment.poll_action() else {
                 return self.show(now, trace);
             };
+            self.slow.handle_action(&action);
             match action {
                 Action::Close(conn) => {
                     let id = LinkId(conn.0);
@@ -417,12 +418,9 @@ impl Network {
                 }
                 Action::Listen(member) => {
                     self.listening[member] = true;
-                    // An event can have made the member slow while it was not running.
-                    self.slow.remove(&member);
                 }
                 Action::StopListening(member) => {
                     self.listening[member] = false;
-                    self.slow.remove(&member);
                     self.drop_pieces_of(now, member);
                 }
                 Action::Report(event) => {

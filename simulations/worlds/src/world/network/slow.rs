@@ -13,14 +13,9 @@ use std::{ops::Range, time::Duration};
 impl Network {
     /// Makes members slow from now on. Members that were slow before read what has arrived.
     pub(super) fn slow_down(&mut self, now: Instant, slow: &SlowMember, trace: &mut Trace) {
-        let members = match slow.member {
-            Some(member) => member..member + 1,
-            None => 0..self.addresses.len(),
-        };
-        self.end_slowness_of(now, members.clone(), trace);
-        for member in members {
-            self.slow.insert(member, slow.clone());
-        }
+        let all = self.addresses.len();
+        self.end_slowness_of(now, slow.members(all), trace);
+        self.slow.begin(slow, all);
     }
 
     /// Makes no member slow from now on: members read what has arrived, and the rest of their
@@ -30,7 +25,7 @@ impl Network {
     }
 
     fn end_slowness_of(&mut self, now: Instant, members: Range<usize>, trace: &mut Trace) {
-        self.slow.retain(|member, _| !members.contains(member));
+        self.slow.end(&members);
         self.hasten(now, &members);
         let links = self.links.iter();
         let held = links.filter(|(_, link)| {
@@ -48,7 +43,7 @@ impl Network {
     /// client is told by [`poll_writable`](Self::poll_writable) when there can be more room.
     pub fn room(&mut self, now: Instant, id: LinkId, trace: &mut Trace) -> Option<usize> {
         let link = self.links.get_mut(&id).filter(|link| link.has_server)?;
-        let slow = self.slow.get(&link.member).filter(|slow| slow.reads)?;
+        let slow = self.slow.get(link.member).filter(|slow| slow.reads)?;
         link.awaits_room = true;
         let room = slow.window.saturating_sub(link.unread.len() + link.sent);
         if room == 0 {
@@ -74,7 +69,7 @@ impl Network {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let Some(slow) = self.slow.get(&link.member).filter(|slow| slow.reads) else {
+        let Some(slow) = self.slow.get(link.member).filter(|slow| slow.reads) else {
             return false;
         };
         let (is_first, pause) = (link.unread.is_empty(), slow.pause);
@@ -88,7 +83,7 @@ impl Network {
     /// Gives a slow member the next piece of what has arrived on a connection.
     pub(super) fn read_piece(&mut self, now: Instant, id: LinkId) {
         let member = self.links.get(&id).map(|link| link.member);
-        let slow = member.and_then(|member| self.slow.get(&member));
+        let slow = member.and_then(|member| self.slow.get(member));
         let Some((count, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
             return;
         };
@@ -153,7 +148,7 @@ impl Network {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let slow = self.slow.get(&link.member).filter(|slow| slow.writes);
+        let slow = self.slow.get(link.member).filter(|slow| slow.writes);
         let Some((size, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
             return false;
         };
