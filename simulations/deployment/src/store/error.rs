@@ -65,6 +65,12 @@ impl StoreError {
         Self::new(31264, text)
     }
 
+    /// Adds what has failed to the start of the message.
+    pub(crate) fn within(mut self, context: &str) -> Self {
+        self.message = shortened(format!("{context} :: caused by :: {}", self.message));
+        self
+    }
+
     /// Adds the field `errInfo`, which tells that this is the error of a server that does not have
     /// the named thing, because the simulated server does not implement it.
     pub(crate) fn not_simulated(self, what: &str) -> Self {

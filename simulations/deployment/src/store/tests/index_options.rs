@@ -144,9 +144,10 @@ fn the_options_of_indexes_on_positions_are_checked() {
     ]);
     let haystack = doc! { "key": { "a": "geoHaystack", "b": 1 }, "bucketSize": 1, "name": "h" };
     let (code, text) = refusal(&haystack, [4, 4, 29]);
-    assert_eq!(
-        (code, text.as_str()),
-        (67, "Unknown index plugin 'geoHaystack'")
+    assert_eq!(code, 67);
+    assert!(
+        text.contains("Unknown index plugin 'geoHaystack'"),
+        "{text}"
     );
     assert_eq!(refusal(&haystack, [5, 0, 31]).0, 67);
 }
