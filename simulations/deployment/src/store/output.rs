@@ -128,6 +128,25 @@ fn check_on(on: Option<&Bson>) -> Answer<()> {
     }
 }
 
+/// Returns the target of the stage `$out` or `$merge` of a pipeline on a database, or `None` for
+/// another stage.
+pub(crate) fn target(database: &str, stage: &Document) -> Option<Namespace> {
+    let (name, operand) = stage.iter().next()?;
+    let place = match (name.as_str(), operand) {
+        ("$merge", Bson::Document(options)) => options.get("into")?,
+        ("$merge" | "$out", operand) => operand,
+        _ => return None,
+    };
+    match place {
+        Bson::String(collection) => Some(Namespace::new(database, collection)),
+        Bson::Document(place) => Some(Namespace::new(
+            place.get_str("db").unwrap_or(database),
+            place.get_str("coll").unwrap_or_default(),
+        )),
+        _ => None,
+    }
+}
+
 /// Returns an error of the stage `$out` or `$merge` with the context of its pipeline, if a document
 /// caused the error when it was written.
 pub(super) fn in_output(error: StoreError, source: &Namespace, release: Release) -> StoreError {
@@ -235,24 +254,8 @@ impl Store {
             .as_document()
             .cloned()
             .unwrap_or_else(|| doc! { "into": operand });
-        let place = if is_out && options.contains_key("coll") {
-            Bson::Document(options.clone())
-        } else {
-            options.get("into").cloned().unwrap_or(Bson::Null)
-        };
-        let target = match &place {
-            Bson::String(name) => Namespace::new(database, name),
-            Bson::Document(d) => Namespace::new(
-                d.get_str("db").unwrap_or(database),
-                d.get_str("coll").unwrap_or_default(),
-            ),
-            _ => {
-                return Err(StoreError::new(
-                    51178,
-                    "the target must be a string or an object",
-                ));
-            }
-        };
+        let target = target(database, stage)
+            .ok_or_else(|| StoreError::new(51178, "the target must be a string or an object"))?;
         check_place(if is_out { "$out" } else { "$merge" }, &target)?;
         self.refuse_time_series(&target, "$out and $merge")?;
         if !is_out {
