@@ -439,6 +439,7 @@ impl Shared {
     }
 
     fn perform(self: &Rc<Self>, action: Action) {
+        self.end_slowness(&action);
         match action {
             Action::Close(conn) => {
                 if let Some(peer) = self.peers.borrow_mut().remove(&conn) {
@@ -446,12 +447,9 @@ impl Shared {
                 }
             }
             Action::StopListening(member) => {
-                self.end_slowness_of(member);
                 self.ports.borrow_mut()[member].close(self.addresses[member]);
             }
             Action::Listen(member) => {
-                // An event can have made the member slow while it was not running.
-                self.end_slowness_of(member);
                 let (target, address) = (ListenTarget::Member(member), self.addresses[member]);
                 self.ports.borrow_mut()[member].reopen(self, target, address);
             }

@@ -7,6 +7,12 @@
 With SEED, the cases are those of the example `compare_with_mingo`: COUNT of each kind (2,000 by
 default). Without SEED, the standard input has the cases, one in a line of Extended JSON.
 
+    ONIONSKIN_FERRETDB_CASES=100000 $python tests/peers/ferretdb/compare.py target/release/onionskin
+
+With this variable, cases of one seed after the other are run, from SEED (1 by default), until so
+many were compared. Cases with something that FerretDB is known not to implement are left out before
+they run.
+
 Each operation runs on both servers. The answers must be equal byte by byte: types and values, the
 order of fields, and the order of documents. An operation that FerretDB does not implement is not
 compared. A difference with a reason in RULES is counted under that reason. The exit code is 1 if
@@ -17,6 +23,7 @@ import collections
 import concurrent.futures
 import contextlib
 import itertools
+import os
 import pathlib
 import re
 import signal
@@ -30,10 +37,20 @@ import pymongo
 from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
-from rules import explanation, is_unevaluated, not_implemented
+from rules import explanation, is_claimed, is_unevaluated, not_implemented
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+
+# The number of cases that must be compared; 0 for all cases of one seed.
+TARGET = int(os.environ.get("ONIONSKIN_FERRETDB_CASES", "0"))
+
+# The number of generated cases of each kind, if there is a TARGET, as a multiple of COUNT. FerretDB
+# has almost no operators of expressions, so most pipelines are left out.
+SHARES = {"filter": 1, "find": 1, "update": 1, "pipeline": 8}
+
+# The result of a case that is not compared.
+REFUSED = "refused by FerretDB"
 
 # The number of cases whose documents are in the collection at the same time.
 BATCH = 8
@@ -180,7 +197,7 @@ def compared(case, ours, theirs):
     """Returns the result of a comparison, and the differing answers."""
     our_error, their_error = error_of(ours), error_of(theirs)
     if not_implemented(their_error):
-        return "refused by FerretDB", None
+        return REFUSED, None
     if our_error and their_error and our_error[0] == their_error[0]:
         # The messages may differ. After an update, the documents may not.
         theirs = our_error if theirs is their_error else (our_error, theirs[1])
@@ -188,21 +205,28 @@ def compared(case, ours, theirs):
         return "equal", None
     ours, theirs = readable(ours), readable(theirs)
     if is_unevaluated(case, theirs):
-        return "refused by FerretDB", None
+        return REFUSED, None
     reason = explanation(case, ours, theirs)
     return (reason, None) if reason else ("different", (ours, theirs))
 
 
-def cases_of(arguments):
-    """Returns the lines of the cases."""
-    if not arguments:
-        return sys.stdin
-    seed, count = arguments[0], arguments[1] if len(arguments) > 1 else "2000"
+def cases_of(kind, seed, count):
+    """Returns the lines of the cases of a seed."""
     command = ["cargo", "run", "--release", "--quiet", "-p", "onionskin-deployment"]
-    command += ["--example", "compare_with_mingo", "--", "cases", "all", seed, count]
+    command += ["--example", "compare_with_mingo", "--", "cases", kind, str(seed), str(count)]
     return subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     ).stdout.splitlines()
+
+
+def rounds(arguments):
+    """Yields the lines of cases: once, or without end if there is a TARGET."""
+    seed, count = (*map(int, arguments), *(1, 2000)[len(arguments) :])
+    if TARGET:
+        for seed in itertools.count(seed):
+            shares = SHARES.items()
+            yield [line for kind, share in shares for line in cases_of(kind, seed, share * count)]
+    yield cases_of("all", seed, count) if arguments else sys.stdin
 
 
 def batches(lines):
@@ -210,6 +234,8 @@ def batches(lines):
     batch = []
     for line in lines:
         case = json_util.loads(line, json_options=json_util.CANONICAL_JSON_OPTIONS)
+        if TARGET and not is_claimed(case):
+            continue
         if len(batch) == BATCH or (batch and batch[0]["kind"] != case["kind"]):
             yield batch
             batch = []
@@ -243,7 +269,8 @@ def main():
                 results.append((case, *compared(case, our, their)))
             return results
 
-        for results in workers.map(run, batches(cases_of(arguments))):
+        for lines in rounds(arguments):
+            results = itertools.chain.from_iterable(workers.map(run, batches(lines)))
             for case, result, difference in results:
                 kind = case["kind"]
                 counts[kind][result] += 1
@@ -251,9 +278,14 @@ def main():
                     printed[kind] += 1
                     line = json_util.dumps(case, json_options=json_util.CANONICAL_JSON_OPTIONS)
                     print(f"{line}\nours     {difference[0]}\nFerretDB {difference[1]}\n")
+            total = sum(results.total() - results[REFUSED] for results in counts.values())
+            if total >= TARGET:
+                break
+            print(f"{total} of {TARGET} cases are compared", file=sys.stderr)
     for kind, results in counts.items():
         for result, count in results.most_common():
             print(f"{kind}: {count} {result}")
+    print(f"{total} cases were compared")
     if not counts:
         sys.exit("there are no cases")
     sys.exit(any(results["different"] for results in counts.values()))

@@ -41,7 +41,7 @@ LEFT_OUT = (
 
 # The reason of a failure by a part of its output. The first one counts.
 REASONS = [
-    ("refused by name", r"does not implement (\$where|getShardMap)"),
+    ("not simulated", r"globalScriptEngine|no such command: 'getShardMap'"),
     ("metadata of containers", r"docker|container|64 6f 63 6b 65 72"),
 ]
 

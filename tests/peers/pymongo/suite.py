@@ -44,7 +44,7 @@ REASONS = [
     ("names that a resolver outside must know", r"Name or service not known|10gen\.cc"),
     ("the oplog as a collection", r"oplog"),
     ("sessions of other commands", r"test_database_aggregation_fake_cursor"),
-    ("refused by name", r"\$where|\$text|\$near|does not implement"),
+    ("not simulated", r"notSimulated|globalScriptEngine|does not implement"),
     ("metadata of containers", r"kubernetes|docker|container"),
 ]
 

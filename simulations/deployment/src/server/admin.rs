@@ -2,7 +2,7 @@
 
 use super::{
     Member,
-    admission::{REQUIRE_API, is_refused_parameter, refused_parameter},
+    admission::{REQUIRE_API, is_refused_parameter},
     commands::{self, type_name},
     connection::Request,
     document::truth,
@@ -164,7 +164,7 @@ impl Member {
             .collect();
         let mut names = request.command.keys();
         match names.find(|name| is_refused_parameter(name)) {
-            Some(name) => Err(refused_parameter(name)),
+            Some(name) => Err(fault(72, "no option found to get").not_simulated(name)),
             None if found.is_empty() => Err(fault(72, "no option found to get")),
             None => Ok(found),
         }

@@ -37,12 +37,6 @@ pub(super) fn is_refused_parameter(name: &str) -> bool {
     REFUSED.contains(&name)
 }
 
-/// Returns the error for a parameter that is refused by name.
-pub(super) fn refused_parameter(name: &str) -> Fault {
-    let text = format!("this simulated server does not implement the parameter {name}");
-    fault(238, text)
-}
-
 fn unknown_parameter(name: &str) -> Fault {
     let text =
         format!("attempted to set unrecognized parameter [{name}], use help:true to see options ");
@@ -222,7 +216,7 @@ impl Member {
     /// Returns an error for a parameter that this server does not have, or that is refused by name.
     fn check_parameter(&self, name: &str) -> Result<(), Fault> {
         if is_refused_parameter(name) {
-            return Err(refused_parameter(name));
+            return Err(unknown_parameter(name).not_simulated(name));
         }
         let is_known = match (name, name.strip_prefix(PREFIX)) {
             (_, Some(parameter)) => PARAMETERS.contains(&parameter),

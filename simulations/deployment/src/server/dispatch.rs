@@ -476,8 +476,11 @@ pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
         return Err(fault(73, text));
     }
     if collection.starts_with(BUCKETS) {
-        let text = format!("this simulated server does not show the buckets in {collection}");
-        return Err(fault(238, text));
+        let text = format!(
+            "Invalid system namespace: {}.{collection}",
+            request.database
+        );
+        return Err(fault(73, text).not_simulated("the buckets of time series collections"));
     }
     Ok(Namespace::new(request.database.clone(), collection))
 }

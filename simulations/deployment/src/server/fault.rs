@@ -23,6 +23,14 @@ impl From<StoreError> for Fault {
     }
 }
 
+impl Fault {
+    /// Adds the field `errInfo` to an error: see [`StoreError::not_simulated`].
+    pub(super) fn not_simulated(mut self, what: &str) -> Self {
+        self.error = self.error.not_simulated(what);
+        self
+    }
+}
+
 /// Returns an error with the given code.
 pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
     StoreError::new(code, message).into()

@@ -213,6 +213,12 @@ impl Member {
                 let reply = doc! { "was": 0, "slowms": 100, "sampleRate": 1.0 };
                 Ok(Reply::from(reply).into())
             }
+            _ if self.is_router() => {
+                let text = "Profiling is not permitted on mongoS: the 'profile' field should be 0 \
+                            to change 'slowms', 'sampleRate', or 'filter' settings for logging, or \
+                            -1 to view current values";
+                Err(fault(2, text))
+            }
             _ => {
                 let text = "this simulated server does not implement the profiler";
                 Err(fault(238, text))
@@ -223,8 +229,11 @@ impl Member {
     /// Answers that all data was written. There is no disk, and no lock either.
     pub(super) fn fsync(&self, request: &Request) -> Answer {
         if truth(request.command.get("lock")) {
-            let text = "this simulated server does not implement the lock of fsync";
-            return Err(fault(238, text));
+            let error = fault(
+                115,
+                "The current storage engine doesn't support backup mode",
+            );
+            return Err(error.not_simulated("the lock of fsync"));
         }
         Ok(Reply::from(doc! { "numFiles": 1 }).into())
     }
@@ -289,10 +298,9 @@ impl Member {
         if (0..self.options.shards).all(|shard| shard_name(shard) != *wanted) {
             return Err(fault(70, format!("Shard {wanted} not found")));
         }
-        let text = format!(
-            "the database {database} is on {own}; this simulated router does not move databases"
-        );
-        Err(fault(238, text))
+        let text =
+            format!("database already created on a primary which is different from {wanted}");
+        Err(fault(48, text))
     }
 
     /// Checks a `shardCollection`, and returns the command that creates the collection on the

@@ -9,7 +9,7 @@ use super::{
     read::pipeline_writes,
     read_concern::View,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES};
+use crate::store::{Namespace, SYSTEM_DATABASES, display};
 use bson::{Bson, doc};
 use onionskin_core::time::Instant;
 
@@ -54,6 +54,13 @@ const HIDDEN: [(&str, Servers); 18] = [
     ("config.version", Servers::Shards),
 ];
 
+/// Returns the error of a command that the user may not run.
+fn unauthorized(request: &Request) -> Fault {
+    let (database, command) = (&request.database, display(&request.command));
+    let text = format!("not authorized on {database} to execute command {command}");
+    fault(13, text)
+}
+
 impl Member {
     /// Returns an error if a command writes documents of a collection that only the server writes,
     /// or uses a collection of the server that is not implemented.
@@ -79,22 +86,18 @@ impl Member {
                 return Err(fault(73, text));
             }
             if self.hides(&full) || (self.shows(&full) && !is_query) {
-                let text = format!(
-                    "this simulated server does not implement {} on its own collection {full}",
-                    request.name
-                );
-                return Err(fault(238, text));
+                let what = format!("{} on its own collection {full}", request.name);
+                return Err(unauthorized(request).not_simulated(&what));
             }
         }
         for name in sources(request) {
             let full = name.to_string();
             if self.hides(&full) || self.shows(&full) {
-                let text = format!(
-                    "this simulated server does not implement {} with its own collection {full} \
-                     as a source",
+                let what = format!(
+                    "{} with its own collection {full} as a source",
                     request.name
                 );
-                return Err(fault(238, text));
+                return Err(unauthorized(request).not_simulated(&what));
             }
         }
         Ok(())

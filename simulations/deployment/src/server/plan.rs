@@ -7,6 +7,7 @@ use super::{
     fault::{Fault, fault},
     read_preference::Choice,
 };
+use crate::store::{Namespace, output_target};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use onionskin_core::time::Instant;
 use std::collections::VecDeque;
@@ -258,10 +259,8 @@ impl Member {
         let named = infos.filter_map(|info| info.as_document()?.get_str("ns").ok());
         let full = [request.name.as_str(), "to"].map(|field| command.get_str(field));
         let mut names = named.chain(full.into_iter().flatten());
-        let output = command.get_array("pipeline").ok();
-        let output = output.and_then(|stages| output_database(stages.last()?));
         let concerns_config = request.database == "config"
-            || output == Some("config")
+            || output_of(request).is_some_and(|output| output.database == "config")
             || names.any(|name| name.starts_with("config."));
         match self.is_write(request) && concerns_config {
             true => Err(fault(
@@ -296,8 +295,8 @@ impl Member {
                 if stages.first().is_some_and(is_of_cluster) {
                     return Err(of_several("an aggregation over the whole cluster"));
                 }
-                let targets = stages.last().and_then(output_database);
-                std::iter::once(own).chain(targets.map(of)).collect()
+                let output = output_of(request).map(|output| of(&output.database));
+                std::iter::once(own).chain(output).collect()
             }
             "getMore" | "killCursors" => match self.shards_of_cursors(request) {
                 cursors if cursors.is_empty() => return Ok(own),
@@ -308,6 +307,11 @@ impl Member {
         let first = others.first().copied().unwrap_or(own);
         match others.iter().all(|other| *other == first) {
             true => Ok(first),
+            false if request.name == "renameCollection" => {
+                let has_code = self.program.version.release < [6, 0, 0];
+                let text = "Source and destination collections must be on same shard";
+                Err(fault(if has_code { 13137 } else { 125 }, text))
+            }
             false => Err(of_several(&format!("a '{}'", request.name))),
         }
     }
@@ -330,14 +334,10 @@ fn is_of_cluster(stage: &Bson) -> bool {
     is_stream || stage.contains_key("$currentOp")
 }
 
-/// Returns the database that the last stage of a pipeline writes to, if the stage names it.
-fn output_database(stage: &Bson) -> Option<&str> {
-    let stage = stage.as_document()?;
-    let target = match stage.get("$out") {
-        Some(target) => target,
-        None => stage.get_document("$merge").ok()?.get("into")?,
-    };
-    target.as_document()?.get_str("db").ok()
+/// Returns the collection that the last stage of a pipeline writes to.
+fn output_of(request: &Request) -> Option<Namespace> {
+    let last = request.command.get_array("pipeline").ok()?.last()?;
+    output_target(&request.database, last.as_document()?)
 }
 
 /// True for the error of a member whose role has changed.

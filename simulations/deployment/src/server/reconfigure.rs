@@ -303,11 +303,37 @@ fn check_fixed(new: &Document, old: &Document, fixed: &[&str], free: &[&str]) ->
     for (field, value) in new {
         let is_same = fixed.contains(&field.as_str()) && old.get(field) == Some(value);
         if !is_same && !free.contains(&field.as_str()) {
-            let text = format!("this simulated server does not change {field} of a configuration");
-            return Err(fault(238, text));
+            return Err(fixed_field(field, new, old));
         }
     }
     Ok(())
+}
+
+/// Returns the error of a field of a configuration, or of a member in it, that cannot change.
+fn fixed_field(field: &str, new: &Document, old: &Document) -> Fault {
+    let host = new.get_str("host");
+    let (text, code) = match (field, new.get(field), old.get(field), host) {
+        ("_id", Some(Bson::String(new)), Some(Bson::String(old)), _) => {
+            let text = "New and old configurations differ in replica set name";
+            (
+                format!("{text}; old was {old}, and new is {new}"),
+                INCOMPATIBLE,
+            )
+        }
+        ("_id", Some(new), Some(old), Ok(host)) => {
+            let text = format!(
+                "New and old configurations both have members with host of {host} but in the new \
+                 configuration the _id field is {new} and in the old configuration it is {old} for \
+                 that host"
+            );
+            (text, INCOMPATIBLE)
+        }
+        _ => {
+            let text = format!("this simulated server does not change {field} of a configuration");
+            (text, 238)
+        }
+    };
+    fault(code, text)
 }
 
 /// Reads the options of a member from a configuration.

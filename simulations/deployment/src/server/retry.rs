@@ -148,14 +148,12 @@ impl RetryableWrite {
     ) -> Result<(), Fault> {
         match self.executed(replica, statement).map(|(_, done)| done) {
             Some(Effect::Write { op: Op::Insert, .. }) => {
-                let text = "this simulated server does not implement an update with the \
-                            transaction number and the statement id of an insert";
-                Err(fault(238, text))
+                let what = "an update with the transaction number and the statement id of an \
+                            insert";
+                Err(not_an_update("i").not_simulated(what))
             }
             Some(done) if done.change() == Some(Op::Delete) && release < REPEATS_DELETES => {
-                let text = "update retry request is not compatible with previous write in the \
-                            transaction of type: d";
-                Err(fault(40638, text))
+                Err(not_an_update("d"))
             }
             _ => Ok(()),
         }
@@ -201,9 +199,9 @@ impl RetryableWrite {
                 Err(fault(40607, text))
             }
             _ => {
-                let text = "this simulated server does not implement a findAndModify with the \
-                            transaction number and the statement id of another command";
-                Err(fault(238, text))
+                let what = "a findAndModify with the transaction number and the statement id of \
+                            another command";
+                of_type(40608, "i").map_err(|fault| fault.not_simulated(what))
             }
         }
     }
@@ -242,6 +240,15 @@ fn other_image(command: &str, is_new: bool) -> Fault {
          only {kept} update document is stored"
     );
     fault(code, text)
+}
+
+/// Returns the error of an update whose statement was executed as another operation.
+fn not_an_update(kind: &str) -> Fault {
+    let text = format!(
+        "update retry request is not compatible with previous write in the transaction of type: \
+         {kind}"
+    );
+    fault(40638, text)
 }
 
 /// Returns an error if a command does not have as many `stmtIds` as statements, or also a `stmtId`.

@@ -5,7 +5,7 @@ use super::{
     Member,
     connection::Request,
     dispatch::namespace,
-    fault::{Fault, fault},
+    fault::{Fault, bad_value, fault},
 };
 use crate::store::StoreError;
 use bson::Bson;
@@ -21,9 +21,10 @@ impl Member {
             ("renameCollection", value) => Self::full_name(value.unwrap_or_default())?,
             (_, Ok(_)) => namespace(request)?,
             _ => {
-                let text = "this simulated server implements collectionUUID with the name of a \
-                            collection only";
-                return Err(fault(238, text));
+                let path = format!("{}.collectionUUID", request.name);
+                let text = format!("BSON field '{path}' is an unknown field.");
+                let what = "collectionUUID without the name of a collection";
+                return Err(fault(40415, text).not_simulated(what));
             }
         };
         let store = self.replica.store();
@@ -44,12 +45,12 @@ impl Member {
 /// Returns an error if a command has a UUID in place of its collection's name.
 pub(super) fn refuse_uuid(request: &Request) -> Result<(), Fault> {
     if let Some(Bson::Binary(_)) = request.command.get(&request.name) {
-        let text = format!(
-            "this simulated server does not implement {} with a UUID in place of the collection's \
-             name",
+        let text = "Collection name must be provided. UUID is not valid in this context";
+        let what = format!(
+            "{} with a UUID in place of the collection's name",
             request.name
         );
-        return Err(fault(238, text));
+        return Err(bad_value(text).not_simulated(&what));
     }
     Ok(())
 }

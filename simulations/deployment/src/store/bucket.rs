@@ -25,12 +25,16 @@ impl Run<'_> {
         let given = object(code, name, operand)?;
         let known: &[&str] = match name {
             "$bucket" => &["groupBy", "boundaries", "default", "output"],
-            _ => &["groupBy", "buckets", "output", "granularity"],
+            _ => &["groupBy", "buckets", "output"],
         };
         if let Some(other) = given.keys().find(|key| !known.contains(&key.as_str())) {
             let code = if name == "$bucket" { 40197 } else { 40245 };
             let text = format!("Unrecognized option to {name}: {other}.");
-            return Err(StoreError::new(code, text));
+            let error = StoreError::new(code, text);
+            return Err(match (name, other.as_str()) {
+                ("$bucketAuto", "granularity") => error.not_simulated("granularity"),
+                _ => error,
+            });
         }
         match name {
             "$bucket" => self.bucket_by(&documents, given),
@@ -132,10 +136,6 @@ impl Run<'_> {
             return Err(StoreError::new(40246, text));
         };
         check_key("$bucketAuto", 40239, by, self.context.release)?;
-        if given.contains_key("granularity") {
-            let text = "this simulated server does not implement the 'granularity' of $bucketAuto";
-            return Err(StoreError::new(238, text));
-        }
         if !number::is_number(buckets) {
             let kind = type_name(buckets);
             let text = format!(

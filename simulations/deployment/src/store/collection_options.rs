@@ -93,16 +93,15 @@ pub(super) fn check_given(namespace: &Namespace, options: &Document) -> Answer<(
     let id = options.get("autoIndexId");
     let is_without_id = id.is_some_and(|id| *id != Bson::Null && !truthy(id));
     if is_without_id && !is_view {
-        if namespace.database == "local" {
-            let text = "this simulated server does not implement collections without the index of \
-                        _id";
-            return Err(StoreError::new(238, text));
-        }
         let text = format!(
             "autoIndexId:false is not allowed for collection {namespace} because it can be \
              replicated"
         );
-        return Err(StoreError::new(50001, text));
+        let error = StoreError::new(50001, text);
+        return Err(match namespace.database.as_str() {
+            "local" => error.not_simulated("collections without the index of _id"),
+            _ => error,
+        });
     }
     let defaults = options.get_document("indexOptionDefaults").ok();
     let engines = [

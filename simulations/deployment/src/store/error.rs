@@ -25,21 +25,10 @@ impl StoreError {
     /// Creates an error. The code name follows from the code.
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        // The length is limited, because messages quote documents, and each of up to 100,000
-        // statements of a command can fail.
-        if message.len() > MAX_MESSAGE_BYTES {
-            let mut end = MAX_MESSAGE_BYTES;
-            while !message.is_char_boundary(end) {
-                end -= 1;
-            }
-            message.truncate(end);
-            message.push_str("...");
-        }
         Self {
             code,
             code_name: code_name(code),
-            message,
+            message: shortened(message.into()),
             details: Box::default(),
         }
     }
@@ -70,10 +59,45 @@ impl StoreError {
         Self::new(14, message)
     }
 
+    /// Returns the error of JavaScript on a server that was started without it.
+    pub(crate) fn without_javascript() -> Self {
+        let text = "Cannot run server-side javascript without the javascript engine enabled";
+        Self::new(31264, text)
+    }
+
+    /// Adds what has failed to the start of the message.
+    pub(crate) fn within(mut self, context: &str) -> Self {
+        self.message = shortened(format!("{context} :: caused by :: {}", self.message));
+        self
+    }
+
+    /// Adds the field `errInfo`, which tells that this is the error of a server that does not have
+    /// the named thing, because the simulated server does not implement it.
+    pub(crate) fn not_simulated(self, what: &str) -> Self {
+        self.with(
+            "errInfo",
+            doc! { "notSimulated": shortened(what.to_owned()) },
+        )
+    }
+
     pub(crate) fn with(mut self, key: &str, value: impl Into<Bson>) -> Self {
         self.details.insert(key, value);
         self
     }
+}
+
+/// Limits the length of a text that quotes documents, because each of up to 100,000 statements of a
+/// command can fail.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE_BYTES {
+        let mut end = MAX_MESSAGE_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 impl std::fmt::Display for StoreError {

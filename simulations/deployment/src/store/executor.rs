@@ -30,7 +30,7 @@ const PLANNED: [&str; 2] = ["BSON field ", "error processing query: "];
 
 /// Returns an error of the execution of a command with its context.
 pub(crate) fn in_execution(
-    mut error: StoreError,
+    error: StoreError,
     command: Execution,
     namespace: &Namespace,
     release: Release,
@@ -54,8 +54,7 @@ pub(crate) fn in_execution(
         }
         Execution::FindAndModify => "Plan executor error during findAndModify".to_owned(),
     };
-    error.message = format!("{context} :: caused by :: {}", error.message);
-    error
+    error.within(&context)
 }
 
 impl Store {

@@ -190,9 +190,13 @@ fn accumulators(spec: &Document, release: Release) -> Answer<Vec<(&str, &str, &B
             let text = format!("The {operator} accumulator is a unary operator");
             return Err(StoreError::new(40237, text));
         }
-        let Some(form) = Name::find(ACCUMULATORS, operator, release) else {
-            let text = format!("unknown group operator '{operator}'");
-            return Err(StoreError::new(15952, text));
+        let unknown = || StoreError::new(15952, format!("unknown group operator '{operator}'"));
+        let form = match Name::find(ACCUMULATORS, operator, release) {
+            None => return Err(unknown()),
+            Some(Form::Refused) if operator != "$accumulator" => {
+                return Err(unknown().not_simulated(operator));
+            }
+            Some(form) => form,
         };
         expression::check_operand(operator, form, operand, release)?;
         if operator == "$count" && operand.as_document().is_none_or(|given| !given.is_empty()) {

@@ -16,8 +16,8 @@ const LEVELS: [(i64, i64); 2] = [(7, 14), (2, 16)];
 /// Returns the error for an index of the type `geoHaystack`, which servers have before 5.0.
 pub(super) fn refuse_haystack(release: Release) -> Answer<()> {
     if release < Release([5, 0, 0]) {
-        let text = "this simulated server does not implement geoHaystack indexes";
-        return Err(StoreError::new(238, text));
+        let error = StoreError::new(67, "Unknown index plugin 'geoHaystack'");
+        return Err(error.not_simulated("indexes of the type geoHaystack"));
     }
     let text = "GeoHaystack indexes cannot be created in version 5.0 and above";
     Err(StoreError::new(67, text))

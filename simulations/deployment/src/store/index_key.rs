@@ -206,11 +206,7 @@ pub(super) fn check_projection(
     };
     parsed.map_err(|error| {
         let of = if release < COLUMNS { "" } else { " projection" };
-        let text = format!(
-            "Failed to parse{of}: wildcardProjection :: caused by :: {}",
-            error.message
-        );
-        StoreError::new(error.code, text)
+        error.within(&format!("Failed to parse{of}: wildcardProjection"))
     })
 }
 

@@ -90,11 +90,8 @@ pub(super) fn normalized(
 /// Returns an error in an entry of `createIndexes` with the entry, as the server reports it.
 pub(crate) fn in_specification(entry: &Document, error: &StoreError) -> StoreError {
     let shown = display_document(entry);
-    let text = format!(
-        "Error in specification {shown} :: caused by :: {}",
-        error.message
-    );
-    StoreError::new(error.code, text)
+    let error = error.clone();
+    error.within(&format!("Error in specification {shown}"))
 }
 
 fn specification(

@@ -92,6 +92,7 @@ pub(crate) use index_options::{in_specification, without_unknown_options};
 pub(crate) use merge::{Merge, namespaces};
 pub(crate) use names::SYSTEM_DATABASES;
 pub(crate) use order::{display_document as display, identical_documents as identical};
+pub(crate) use output::target as output_target;
 pub(crate) use outputs::Outputs;
 pub use parts::Parts;
 pub(crate) use parts::{Records, SEARCH_AGAIN, Target};

@@ -51,12 +51,11 @@ pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
     if system.is_some_and(|name| !is_internal && !SYSTEM.contains(&name))
         && !collection.starts_with(time_series::BUCKETS)
     {
-        let text = format!("Invalid system namespace: {namespace}");
-        return Err(StoreError::new(73, text));
+        return Err(invalid_system(namespace));
     }
     if collection.starts_with(time_series::BUCKETS) {
-        let text = format!("this simulated server does not implement writes to {namespace}");
-        return Err(StoreError::new(238, text));
+        let error = invalid_system(namespace);
+        return Err(error.not_simulated("the buckets of time series collections"));
     }
     if bad {
         return Err(StoreError::new(
@@ -65,4 +64,8 @@ pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
         ));
     }
     Ok(())
+}
+
+fn invalid_system(namespace: &Namespace) -> StoreError {
+    StoreError::new(73, format!("Invalid system namespace: {namespace}"))
 }

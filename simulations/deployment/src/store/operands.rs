@@ -47,8 +47,7 @@ pub(super) fn unset(operand: &Bson) -> Answer<Projection> {
 }
 
 fn invalid(stage: &str, error: StoreError) -> StoreError {
-    let message = format!("Invalid {stage} :: caused by :: {}", error.message);
-    StoreError { message, ..error }
+    error.within(&format!("Invalid {stage}"))
 }
 
 /// Parses the operand of `$limit`.

@@ -15,7 +15,7 @@ use super::order::type_name;
 use super::parts::Parts;
 use super::pipeline::{parse, pipeline};
 use super::release::Release;
-use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
+use super::types::{Environment, Namespace, Update, UpdateStatement};
 use super::write::with_id_first;
 use super::{Answer, Store, path, stages};
 
@@ -94,8 +94,8 @@ pub(super) fn check(stage: &Document, release: Release) -> Answer<()> {
             check_modes(options, release)
         }
         _ if options.contains_key("timeseries") => {
-            let text = "this simulated server does not implement the option 'timeseries' of $out";
-            Err(StoreError::new(238, text))
+            let text = "BSON field '$out.timeseries' is an unknown field.";
+            Err(StoreError::new(40415, text).not_simulated("timeseries of $out"))
         }
         _ => Ok(()),
     }
@@ -125,6 +125,25 @@ fn check_on(on: Option<&Bson>) -> Answer<()> {
             );
             Err(StoreError::new(51186, text))
         }
+    }
+}
+
+/// Returns the target of the stage `$out` or `$merge` of a pipeline on a database, or `None` for
+/// another stage.
+pub(crate) fn target(database: &str, stage: &Document) -> Option<Namespace> {
+    let (name, operand) = stage.iter().next()?;
+    let place = match (name.as_str(), operand) {
+        ("$merge", Bson::Document(options)) => options.get("into")?,
+        ("$merge" | "$out", operand) => operand,
+        _ => return None,
+    };
+    match place {
+        Bson::String(collection) => Some(Namespace::new(database, collection)),
+        Bson::Document(place) => Some(Namespace::new(
+            place.get_str("db").unwrap_or(database),
+            place.get_str("coll").unwrap_or_default(),
+        )),
+        _ => None,
     }
 }
 
@@ -235,24 +254,8 @@ impl Store {
             .as_document()
             .cloned()
             .unwrap_or_else(|| doc! { "into": operand });
-        let place = if is_out && options.contains_key("coll") {
-            Bson::Document(options.clone())
-        } else {
-            options.get("into").cloned().unwrap_or(Bson::Null)
-        };
-        let target = match &place {
-            Bson::String(name) => Namespace::new(database, name),
-            Bson::Document(d) => Namespace::new(
-                d.get_str("db").unwrap_or(database),
-                d.get_str("coll").unwrap_or_default(),
-            ),
-            _ => {
-                return Err(StoreError::new(
-                    51178,
-                    "the target must be a string or an object",
-                ));
-            }
-        };
+        let target = target(database, stage)
+            .ok_or_else(|| StoreError::new(51178, "the target must be a string or an object"))?;
         check_place(if is_out { "$out" } else { "$merge" }, &target)?;
         self.refuse_time_series(&target, "$out and $merge")?;
         if !is_out {
@@ -267,41 +270,6 @@ impl Store {
             options,
             is_out,
         })
-    }
-
-    /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
-    /// on a document keeps the changes of the documents before it.
-    pub(super) fn write_out(
-        &mut self,
-        database: &str,
-        stage: &Document,
-        documents: Vec<Shared>,
-        environment: &mut Environment<'_>,
-    ) -> Answer<()> {
-        let Destination {
-            target,
-            options,
-            is_out,
-        } = self.destination(database, stage)?;
-        if is_out {
-            // An error must leave the old contents in place.
-            return self.atomically(|store| {
-                let gone = store.collection(&target).map(|c| c.records.clone());
-                let gone = gone.unwrap_or_default();
-                store.ensure(&target)?;
-                for (record, document) in &gone {
-                    store.remove(&target, *record, document.clone())?;
-                }
-                for document in documents {
-                    store.insert_one(&target, Document::clone(&document), environment)?;
-                }
-                Ok(())
-            });
-        }
-        for document in documents {
-            self.merge_one(&target, &options, &document, environment)?;
-        }
-        Ok(())
     }
 
     /// Returns an error if no unique index of the target has these fields and no others.

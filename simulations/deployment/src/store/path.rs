@@ -15,14 +15,17 @@ const MAX_NUMBERS: usize = 10;
 /// numbers.
 pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     if path.split('.').nth(MAX_PARTS).is_some() {
-        return Err(StoreError::new(15, "FieldPath is too long"));
+        return Err(too_long());
     }
     if path.split('.').filter(|part| index(part).is_some()).count() > MAX_NUMBERS {
-        let text =
-            format!("this simulated server refuses paths with more than {MAX_NUMBERS} numbers");
-        return Err(StoreError::new(238, text));
+        let what = format!("paths with more than {MAX_NUMBERS} numbers");
+        return Err(too_long().not_simulated(&what));
     }
     Ok(())
+}
+
+fn too_long() -> StoreError {
+    StoreError::new(15, "FieldPath is too long")
 }
 
 /// Returns an error if a path is not valid in a stage or a projection. [`check`] is a part of this.

@@ -302,9 +302,11 @@ impl Store {
         match last {
             None => Ok(result),
             Some(last) => {
-                let written = self.write_out(database, last, result, environment);
                 let source = Namespace::new(database, collection.unwrap_or("$cmd.aggregate"));
-                written.map_err(|error| output::in_output(error, &source, self.release))?;
+                let mut outputs = self.outputs(source, last, result)?;
+                while !outputs.is_complete() {
+                    self.write_some(&mut outputs, environment)?;
+                }
                 Ok(Vec::new())
             }
         }

@@ -92,10 +92,7 @@ pub(crate) fn check(stages: &[Document], release: Release) -> Answer<()> {
         }
         match Name::find(STAGES, name, release) {
             None => return Err(unrecognized(name)),
-            Some(Place::Refused) => {
-                let text = format!("this simulated server does not implement the stage '{name}'");
-                return Err(StoreError::new(238, text));
-            }
+            Some(Place::Refused) => return Err(unrecognized(name).not_simulated(name)),
             Some(Place::Last) if i + 1 < stages.len() => {
                 let text = format!("{name} can only be the final stage in the pipeline");
                 return Err(StoreError::new(40601, text));

@@ -5,6 +5,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::truthy;
+use super::read::not_on_view;
 use super::types::Namespace;
 use super::{Answer, Store, number};
 
@@ -139,14 +140,16 @@ impl Store {
     /// implemented there.
     pub(super) fn refuse_time_series(&self, namespace: &Namespace, what: &str) -> Answer<()> {
         let collection = self.collection(namespace);
-        match collection.and_then(Collection::time_series) {
-            None => Ok(()),
-            Some(_) => {
-                let text = format!(
-                    "this simulated server does not implement {what} on time series collections"
-                );
-                Err(StoreError::new(238, text))
-            }
+        if collection.and_then(Collection::time_series).is_none() {
+            return Ok(());
         }
+        let error = match what {
+            "update" | "delete" => {
+                StoreError::new(72, format!("Time-series {what}s are not enabled"))
+            }
+            // For a server, a time series collection is a view of its buckets.
+            _ => not_on_view(namespace),
+        };
+        Err(error.not_simulated(&format!("{what} on time series collections")))
     }
 }

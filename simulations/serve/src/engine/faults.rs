@@ -9,14 +9,14 @@ use onionskin_core::{
     random::{Random, Seed},
     time::Instant,
 };
-use onionskin_deployment::deployment::{ConnId, MemberState};
+use onionskin_deployment::deployment::{Action, ConnId, MemberState};
 use onionskin_worlds::world::{
-    Disaster, Mishap, Mishaps, Rates, SlowMember, Span, VoidEvent,
+    Disaster, Mishap, Mishaps, Rates, SlowMember, SlowMembers, Span, VoidEvent,
     mishap::{flip, is_drawn, latency, pieces},
 };
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     io::ErrorKind,
     rc::Rc,
     time::Duration,
@@ -37,8 +37,7 @@ pub(super) struct Faults {
     random: RefCell<Random>,
     /// The members and directions in which bytes of clients are lost.
     cuts: RefCell<BTreeSet<(usize, Towards)>>,
-    /// The slow members.
-    slow: RefCell<BTreeMap<usize, Slowness>>,
+    slow: RefCell<SlowMembers>,
     /// The disasters that come, the next one first.
     plan: RefCell<VecDeque<(Instant, Disaster)>>,
     /// The latest disasters that have happened.
@@ -105,7 +104,7 @@ impl Faults {
 
     /// Returns the slowness of a member, if it is slow.
     pub(super) fn slowness_of(&self, member: usize) -> Option<Slowness> {
-        self.slow.borrow().get(&member).copied()
+        self.slow.borrow().get(member).map(Slowness::from)
     }
 
     /// Decides about a new connection. Returns `None` if it is refused, or if it gets no answer.
@@ -229,16 +228,11 @@ impl Faults {
                 cuts.extend(down.then_some((member, Towards::Client)));
             }
             Disaster::JoinClients => self.join(),
-            Disaster::SlowMember(ref slow) => {
-                let all = 0..members;
-                let concerned = all.filter(|place| slow.member.is_none_or(|only| only == *place));
-                let entries = concerned.map(|member| (member, Slowness::from(slow)));
-                self.slow.borrow_mut().extend(entries);
-            }
-            Disaster::EndSlowness => self.slow.borrow_mut().clear(),
+            Disaster::SlowMember(ref slow) => self.slow.borrow_mut().begin(slow, members),
+            Disaster::EndSlowness => self.slow.borrow_mut().end(&(0..members)),
             Disaster::Heal => {
                 self.rates.set(Rates::default());
-                self.slow.borrow_mut().clear();
+                self.slow.borrow_mut().end(&(0..members));
                 self.join();
             }
             _ => {}
@@ -393,11 +387,12 @@ impl Shared {
     }
 
     /// Ends the slowness of a member whose process ends or starts. What it has not sent is lost.
-    pub(super) fn end_slowness_of(&self, member: usize) {
+    pub(super) fn end_slowness(&self, action: &Action) {
         let Some(faults) = &self.faults else {
             return;
         };
-        if faults.slow.borrow_mut().remove(&member).is_some() {
+        let ended = faults.slow.borrow_mut().handle_action(action);
+        if let Some(member) = ended {
             let peers = self.peers.borrow();
             let of_member = peers.values().filter(|peer| peer.member() == member);
             of_member.for_each(|peer| peer.drop_pieces());

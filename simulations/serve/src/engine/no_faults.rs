@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ServeOptions;
 use onionskin_core::{random::Seed, time::Instant};
-use onionskin_deployment::deployment::ConnId;
+use onionskin_deployment::deployment::{Action, ConnId};
 use std::rc::Rc;
 use tokio::net::TcpStream;
 
@@ -38,7 +38,7 @@ impl Faults {
 impl Shared {
     pub(super) const fn strike_due(&self) {}
 
-    pub(super) const fn end_slowness_of(&self, _member: usize) {}
+    pub(super) const fn end_slowness(&self, _action: &Action) {}
 
     /// Closes a connection.
     pub(super) fn close(&self, peer: Rc<Peer>) {

@@ -63,7 +63,7 @@ pub use runtime::SimRuntime;
 pub use scenario::{Scenario, ScenarioBuilder, ScenarioError, Scheduled, Span, WorldShape};
 pub use setup::check_setup;
 pub use shard_event::ShardEvent;
-pub use slow_member::SlowMember;
+pub use slow_member::{SlowMember, SlowMembers};
 pub use void::VoidEvent;
 pub use watch::{Step, Watcher, run_watched};
 

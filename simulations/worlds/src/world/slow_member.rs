@@ -1,8 +1,9 @@
 //! Members that read requests and send replies slowly, or read nothing.
 
 use super::scenario::Span;
+use onionskin_deployment::deployment::Action;
 use serde::{Deserialize, Serialize};
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, ops::Range, time::Duration};
 
 /// The shortest pause between two pieces. With a shorter one, a run would need too many steps.
 const MIN_PAUSE: Span = Span(Duration::from_millis(1));
@@ -52,6 +53,14 @@ impl Default for SlowMember {
 }
 
 impl SlowMember {
+    /// Returns the members that this concerns, in a deployment of `all` members.
+    pub(super) fn members(&self, all: usize) -> Range<usize> {
+        match self.member {
+            Some(member) => member..member + 1,
+            None => 0..all,
+        }
+    }
+
     /// Returns the reason why the slowness has no effect or cannot be, if there is one.
     pub(super) fn idle(&self) -> Option<&'static str> {
         if !self.reads && !self.writes {
@@ -92,6 +101,48 @@ impl fmt::Display for SlowMember {
     }
 }
 
+/// The slow members of a deployment.
+///
+/// ```
+/// use onionskin_worlds::world::{SlowMember, SlowMembers};
+///
+/// let mut members = SlowMembers::default();
+/// members.begin(&SlowMember::default(), 3);
+/// assert!(members.get(2).is_some() && members.get(3).is_none());
+/// members.end(&(0..3));
+/// assert!(members.get(2).is_none());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SlowMembers(BTreeMap<usize, SlowMember>);
+
+impl SlowMembers {
+    /// Returns the slowness of a member, or `None` if the member is not slow.
+    #[must_use]
+    pub fn get(&self, member: usize) -> Option<&SlowMember> {
+        self.0.get(&member)
+    }
+
+    /// Makes members of a deployment of `all` members slow.
+    pub fn begin(&mut self, slow: &SlowMember, all: usize) {
+        let entries = slow.members(all).map(|member| (member, slow.clone()));
+        self.0.extend(entries);
+    }
+
+    /// Ends the slowness of members.
+    pub fn end(&mut self, members: &Range<usize>) {
+        self.0.retain(|member, _| !members.contains(member));
+    }
+
+    /// Ends the slowness of a member whose process ends or starts. An event can have made the
+    /// member slow while it was not running. Returns the member if it was slow.
+    pub fn handle_action(&mut self, action: &Action) -> Option<usize> {
+        let (Action::Listen(member) | Action::StopListening(member)) = action else {
+            return None;
+        };
+        self.0.remove(member).map(|_| *member)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +150,17 @@ mod tests {
     use onionskin_core::time::Instant;
 
     const END: Duration = Duration::from_secs(8);
+
+    #[test]
+    fn a_member_whose_process_ends_or_starts_is_not_slow() {
+        for action in [Action::Listen(1), Action::StopListening(1)] {
+            let mut members = SlowMembers::default();
+            members.begin(&SlowMember::default(), 3);
+            assert_eq!(members.handle_action(&action), Some(1));
+            assert_eq!(members.handle_action(&action), None);
+            assert!(members.get(1).is_none() && members.get(2).is_some());
+        }
+    }
 
     /// Runs a replica set with this slowness until [`END`].
     fn slowed(way: Way, slow: SlowMember) -> Report {

@@ -163,13 +163,8 @@ fn unknown_missing_and_mistyped_fields_are_refused_and_change_nothing() {
             }
             for wrong in values() {
                 if is_foreign(value, &wrong) && !OPEN.contains(&field.as_str()) {
-                    // A UUID in place of a collection's name is refused by name. Other values that
-                    // are no name have the error 2 or 73.
-                    let codes: &[i32] = match &wrong {
-                        _ if *field != name => &[14],
-                        Bson::Binary(_) => &[2, 14, 73, 238],
-                        _ => &[2, 14, 73],
-                    };
+                    // Other values that are no name have the error 2 or 73.
+                    let codes: &[i32] = if *field != name { &[14] } else { &[2, 14, 73] };
                     let mut mistyped = command.clone();
                     mistyped.insert(field.clone(), wrong);
                     refused(mistyped, codes);

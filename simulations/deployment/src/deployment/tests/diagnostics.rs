@@ -87,5 +87,5 @@ fn fsync_has_nothing_to_write_and_no_lock() {
     let fsync = |lock: bool| doc! { "fsync": 1, "lock": lock, "$db": "admin" };
     let reply = send(&mut world, conn, fsync(false));
     assert_eq!(reply.get_i32("numFiles").ok(), Some(1), "{reply}");
-    assert_eq!(code(&mut world, conn, fsync(true)), Some(238));
+    assert_eq!(code(&mut world, conn, fsync(true)), Some(115));
 }

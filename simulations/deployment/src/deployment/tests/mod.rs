@@ -31,6 +31,7 @@ mod membership;
 mod memory;
 mod message_order;
 mod mixed_releases;
+mod not_simulated;
 mod older_releases;
 mod operations;
 mod other_drivers;

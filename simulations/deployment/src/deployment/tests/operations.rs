@@ -90,7 +90,7 @@ fn the_use_and_the_size_of_collections_are_shown() {
     ] {
         assert_eq!(code(&mut world, conn, command.clone()), 59, "{command}");
     }
-    assert_eq!(code(&mut world, conn, doc! { "getShardMap": 1 }), 238);
+    assert_eq!(code(&mut world, conn, doc! { "getShardMap": 1 }), 59);
 }
 
 #[test]

@@ -157,11 +157,11 @@ fn configurations_that_are_not_possible_are_refused() {
     refused(93, &|new| change(new, other, doc! { "hidden": 1 }));
     refused(93, &|new| change(new, other, doc! { "tags": { "dc": 1 } }));
     refused(93, &|new| change(new, other, doc! { "votes": 2 }));
-    refused(238, &|new| change(new, other, doc! { "_id": 7 }));
+    refused(103, &|new| change(new, other, doc! { "_id": 7 }));
     refused(93, &|new| {
         change(new, other, doc! { "secondaryDelaySecs": 60_i64 })
     });
-    refused(238, &|new| drop(new.insert("_id", "other")));
+    refused(103, &|new| drop(new.insert("_id", "other")));
     refused(238, &|new| {
         drop(new.insert("settings", doc! { "chainingAllowed": false }))
     });

@@ -175,5 +175,5 @@ fn numbers_with_a_fraction_are_truncated_and_what_is_missing_is_refused_by_name(
     let find = doc! { "find": "i", "batchSize": 2.7 };
     assert_eq!(batch(&send(&mut world, conn, find)).len(), 2);
     let find = doc! { "find": "i", "filter": { "$where": "true" } };
-    assert_eq!(code(&mut world, conn, find), Some(238));
+    assert_eq!(code(&mut world, conn, find), Some(6_108_304));
 }

@@ -65,8 +65,10 @@ fn each_database_is_on_one_shard() {
         "{shards}"
     );
     let map = send_to(&mut world, conn, "admin", doc! { "getShardMap": 1 });
-    let text = "this simulated server does not implement getShardMap";
-    assert_eq!(map.get_str("errmsg").ok(), Some(text));
+    assert_eq!(
+        map.get_str("errmsg").ok(),
+        Some("no such command: 'getShardMap'")
+    );
 }
 
 #[test]
@@ -114,14 +116,14 @@ fn what_several_shards_would_have_to_do_is_refused_by_name() {
     let rename = doc! { "renameCollection": "left.c", "to": "right.c" };
     refused(
         &send_to(&mut world, conn, "admin", rename),
-        238,
-        "'renameCollection'",
+        125,
+        "must be on same shard",
     );
     let enable = doc! { "enableSharding": "left", "primaryShard": "shard1" };
     refused(
         &send_to(&mut world, conn, "admin", enable),
-        238,
-        "is on shard0",
+        48,
+        "is different from shard1",
     );
     let own = doc! { "enableSharding": "left", "primaryShard": "shard0" };
     let reply = send_to(&mut world, conn, "admin", own);

@@ -101,19 +101,19 @@ fn what_time_series_collections_do_not_have_is_refused() {
     for (command, code) in [
         (
             doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
-            238,
+            72,
         ),
         (
             doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0 }] },
-            238,
+            72,
         ),
-        (doc! { "findAndModify": "c", "remove": true }, 238),
-        (doc! { "createIndexes": "c", "indexes": [index] }, 238),
+        (doc! { "findAndModify": "c", "remove": true }, 166),
+        (doc! { "createIndexes": "c", "indexes": [index] }, 166),
         (
             doc! { "aggregate": "c", "pipeline": [merge], "cursor": {} },
-            238,
+            166,
         ),
-        (doc! { "find": "system.buckets.c" }, 238),
+        (doc! { "find": "system.buckets.c" }, 73),
         (doc! { "collMod": "c", "validator": {} }, 72),
         (
             doc! { "renameCollection": "d.c", "to": "d.e", "$db": "admin" },

@@ -2,6 +2,7 @@
 
 use super::Release;
 use crate::server::fault::{Fault, fault};
+use crate::store::StoreError;
 
 /// The kinds of servers that have a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ pub(super) fn contains(name: &str) -> bool {
 }
 
 /// Returns the error of a command that the server of a release has, but the simulated server
-/// refuses.
+/// refuses: that of a server without the command, or without JavaScript.
 pub(in crate::server) fn refusal(
     name: &str,
     [major, minor, _]: [u16; 3],
@@ -158,10 +159,15 @@ pub(in crate::server) fn refusal(
     };
     let exists = |entry: &&Refused| entry.since <= release && release < entry.until;
     let mut entries = TABLE.iter().filter(is_here).filter(exists);
-    entries.any(|entry| entry.names.contains(&name)).then(|| {
-        fault(
-            238,
-            format!("this simulated server does not implement {name}"),
-        )
+    let is_refused = entries.any(|entry| entry.names.contains(&name));
+    is_refused.then(|| {
+        let error = match name {
+            "mapReduce" | "mapreduce" if release < (4, 4) => {
+                fault(16149, "cannot run map reduce without the js engine")
+            }
+            "mapReduce" | "mapreduce" => StoreError::without_javascript().into(),
+            _ => fault(59, format!("no such command: '{name}'")),
+        };
+        error.not_simulated(name)
     })
 }

@@ -75,7 +75,7 @@ fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Returns a table of the commands whose fields are checked.
 fn commands() -> String {
-    let mut text = "| command | fields | refused by name |\n|---|---|---|\n".to_owned();
+    let mut text = "| command | fields | not simulated |\n|---|---|---|\n".to_owned();
     for row in rows() {
         let (refused, accepted): (Vec<&Field>, Vec<&Field>) =
             row.fields.iter().partition(|field| field.refused);

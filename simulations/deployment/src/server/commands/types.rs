@@ -133,16 +133,15 @@ impl Field {
         if is_missing(Some(value)) {
             return Ok(());
         }
+        if self.refused {
+            return Err(unknown(path).not_simulated(path));
+        }
         check_kind(self.kind, path, value, release)?;
         if self.is_too_small(value) {
             let (name, shown, least) = (self.name, value, self.least.unwrap_or_default());
             let text =
                 format!("BSON field '{name}' value must be >= {least}, actual value '{shown}'");
             return Err(fault(if release < (8, 0) { 51024 } else { 2 }, text));
-        }
-        if self.refused {
-            let text = format!("this simulated server does not implement the field '{path}'");
-            return Err(fault(238, text));
         }
         Ok(())
     }

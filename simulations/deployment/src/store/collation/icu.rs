@@ -94,8 +94,7 @@ fn locale_of(name: &str, given: &Document) -> Answer<Locale> {
     let mut tag = place.replace('_', "-");
     if let Some(kind) = kind {
         let Some((_, kind)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-            let text = format!("this simulated server does not have the collation '{name}'");
-            return Err(StoreError::new(238, text));
+            return Err(invalid().not_simulated(&format!("the collation '{name}'")));
         };
         tag = format!("{tag}-u-co-{kind}");
     }

@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::store::error::StoreError;
+use crate::store::order::display_document;
 use bson::Document;
 use std::cmp::Ordering;
 
@@ -10,12 +11,14 @@ pub(super) enum Collator {}
 
 impl Collator {
     /// Returns the error that names the missing feature.
-    pub(super) fn parse(name: &str, _: &Document, _: bool) -> Answer<(Self, Document)> {
-        let text = format!(
-            "this simulated server was built without collations: the locale '{name}' needs the \
-             Cargo feature 'collation' of onionskin-deployment"
+    pub(super) fn parse(name: &str, given: &Document, _: bool) -> Answer<(Self, Document)> {
+        let shown = display_document(given);
+        let text = format!("Field 'locale' is invalid in: {shown}");
+        let what = format!(
+            "the locale '{name}', which needs the Cargo feature 'collation' of \
+             onionskin-deployment"
         );
-        Err(StoreError::new(238, text))
+        Err(StoreError::bad_value(text).not_simulated(&what))
     }
 
     pub(super) const fn compare(&self, _: &str, _: &str) -> Ordering {

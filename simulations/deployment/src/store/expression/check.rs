@@ -42,10 +42,7 @@ fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
                         ),
                     ));
                 }
-                let Some(form) = form_of(name, release) else {
-                    let text = format!("Unrecognized expression '{name}'");
-                    return Err(StoreError::new(168, text));
-                };
+                let form = form_of(name, release).ok_or_else(|| unrecognized(name))?;
                 check_form(name, form, operand)?;
                 check_operands(form, operand, release, depth + 1)
             }
@@ -68,6 +65,10 @@ fn check_at(expression: &Bson, release: Release, depth: usize) -> Answer<()> {
         },
         _ => Ok(()),
     }
+}
+
+fn unrecognized(name: &str) -> StoreError {
+    StoreError::new(168, format!("Unrecognized expression '{name}'"))
 }
 
 /// Checks the operand of an operator or of an accumulator, with the expressions in it.
@@ -98,8 +99,11 @@ fn check_form(name: &str, form: Form, operand: &Bson) -> Answer<()> {
     match form {
         Form::Free => Ok(()),
         Form::Refused => {
-            let text = format!("this simulated server does not implement '{name}'");
-            Err(StoreError::new(238, text))
+            let error = match name {
+                "$accumulator" | "$function" => StoreError::without_javascript(),
+                _ => unrecognized(name),
+            };
+            Err(error.not_simulated(name))
         }
         Form::Nothing => match operand {
             Bson::Document(given) if given.is_empty() => Ok(()),

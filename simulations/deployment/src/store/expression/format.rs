@@ -42,12 +42,12 @@ impl Zone {
         let is_region = name.split_once('/').is_some_and(|(area, place)| {
             area.starts_with(|c: char| c.is_ascii_uppercase()) && !place.is_empty()
         });
-        if is_region {
-            let text = format!("this simulated server does not have the time zone '{name}'");
-            return Err(StoreError::new(238, text));
-        }
         let text = format!("unrecognized time zone identifier: \"{name}\"");
-        Err(StoreError::new(40485, text))
+        let error = StoreError::new(40485, text);
+        Err(match is_region {
+            true => error.not_simulated(&format!("the time zone {name}")),
+            false => error,
+        })
     }
 
     fn of_offset(text: &str) -> Option<Self> {

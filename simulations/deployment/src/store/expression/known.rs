@@ -42,7 +42,6 @@ const CONVERSION: Form = Form::List(Count::One(50723));
 /// The operators of expressions, in the order of their names.
 pub(crate) const OPERATORS: &[Name<Form>] = &[
     name("$abs", ONE),
-    name("$accumulator", Form::Refused).since(4, 4, 0),
     name("$acos", ONE),
     name("$acosh", ONE),
     name("$add", ANY),

@@ -124,19 +124,44 @@ pub(super) fn filter(filter: &Document, nesting: Nesting<'_>) -> Answer<Node> {
                 nodes.push(Node::Expression(value.clone()));
             }
             "$where" | "$text" | "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => {
-                let text = format!("this simulated server does not implement {name}");
-                return Err(StoreError::new(238, text));
+                return Err(refusal(name, nesting.release));
             }
             _ if name.starts_with('$') && !matches!(name.as_str(), "$ref" | "$id" | "$db") => {
-                return Err(StoreError::bad_value(format!(
-                    "unknown top level operator: {name}. If you have a field name that starts \
-                     with a '$' symbol, consider using $getField or $setField."
-                )));
+                return Err(unknown_at_top(name));
             }
             _ => field(name, value, nesting, &mut nodes)?,
         }
     }
     Ok(Node::And(nodes))
+}
+
+fn unknown_at_top(name: &str) -> StoreError {
+    StoreError::bad_value(format!(
+        "unknown top level operator: {name}. If you have a field name that starts with a '$' \
+         symbol, consider using $getField or $setField."
+    ))
+}
+
+fn unknown(name: &str) -> StoreError {
+    StoreError::bad_value(format!("unknown operator: {name}"))
+}
+
+/// Returns the error of an operator that servers have and the simulated server does not. It is that
+/// of a server without JavaScript, without the index that the operator needs, or without the
+/// operator.
+fn refusal(name: &str, release: Release) -> StoreError {
+    let error = match name {
+        "$where" => {
+            let has_code = release >= Release([6, 0, 0]);
+            let code = if has_code { 6_108_304 } else { 2 };
+            StoreError::new(code, "no globalScriptEngine in $where parsing")
+        }
+        "$text" => StoreError::new(27, "text index required for $text query"),
+        "$near" | "$nearSphere" => StoreError::new(291, "unable to find index for $geoNear query"),
+        "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => unknown_at_top(name),
+        _ => unknown(name),
+    };
+    error.not_simulated(name)
 }
 
 fn list(name: &str, value: &Bson, nesting: Nesting<'_>) -> Answer<Vec<Node>> {
@@ -246,10 +271,9 @@ fn comparison(name: &str, value: &Bson, nesting: Nesting<'_>) -> Answer<Predicat
         "$bitsAnyClear" => Predicate::Bits(Bits::AnyClear, places(name, value)?),
         "$geoWithin" | "$geoIntersects" | "$near" | "$nearSphere" | "$within" | "$maxDistance"
         | "$minDistance" => {
-            let text = format!("this simulated server does not implement {name}");
-            return Err(StoreError::new(238, text));
+            return Err(refusal(name, nesting.release));
         }
-        _ => return Err(StoreError::bad_value(format!("unknown operator: {name}"))),
+        _ => return Err(unknown(name)),
     })
 }
 

@@ -232,16 +232,15 @@ fn divisor(value: &Bson) -> Answer<f64> {
 }
 
 fn refused(keyword: &str) -> StoreError {
+    let unsupported = format!("$jsonSchema keyword '{keyword}' is not currently supported");
+    let unsupported = StoreError::failed_to_parse(unsupported);
     if REFUSED.contains(&keyword) {
-        let text =
-            format!("this simulated server does not implement the $jsonSchema keyword '{keyword}'");
-        return StoreError::new(238, text);
+        return unsupported.not_simulated(keyword);
     }
-    let reason = match UNSUPPORTED.contains(&keyword) {
-        true => format!("$jsonSchema keyword '{keyword}' is not currently supported"),
-        false => format!("Unknown $jsonSchema keyword: {keyword}"),
-    };
-    StoreError::failed_to_parse(reason)
+    match UNSUPPORTED.contains(&keyword) {
+        true => unsupported,
+        false => StoreError::failed_to_parse(format!("Unknown $jsonSchema keyword: {keyword}")),
+    }
 }
 
 /// Returns the values of an array that has at least one value, and each only once.

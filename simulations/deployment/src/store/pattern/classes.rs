@@ -5,6 +5,9 @@ use super::folding::other_cases;
 use super::translation::{Translator, invalid, refused};
 use crate::store::error::StoreError;
 
+/// The reason of PCRE2 for a class of another name.
+const UNKNOWN_CLASS: &str = "unknown POSIX class name";
+
 /// The names of classes such as `[:alpha:]`.
 const CLASSES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
@@ -149,9 +152,9 @@ impl Translator<'_> {
                         Member::Set(format!("[:{negation}{letters}:]"))
                     }
                     Some((':', name)) if matches!(name.as_str(), "<" | ">") => {
-                        return Err(refused(&format!("[[:{name}:]]")));
+                        return Err(refused(&format!("[[:{name}:]]"), UNKNOWN_CLASS));
                     }
-                    Some((':', _)) => return Err(invalid("unknown POSIX class name")),
+                    Some((':', _)) => return Err(invalid(UNKNOWN_CLASS)),
                     Some(_) => return Err(invalid("POSIX collating elements are not supported")),
                 },
                 ']' => Member::End,

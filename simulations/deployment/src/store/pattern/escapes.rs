@@ -12,6 +12,12 @@ use crate::store::error::StoreError;
 const HORIZONTAL: &str = r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
 const VERTICAL: &str = r"\n\x0B\x0C\r\x{85}\x{2028}\x{2029}";
 
+/// The reason for `\X` of a PCRE2 without Unicode.
+const NO_CLUSTERS: &str = r"this version of PCRE2 does not have support for \P, \p, or \X";
+
+/// The reason for `\C` of a PCRE2 that is built without it.
+const NO_BYTES: &str = r"using \C is disabled in this PCRE2 library";
+
 impl Translator<'_> {
     /// Takes an escape in a class.
     pub(super) fn escape_in_class(&mut self) -> Result<Member, StoreError> {
@@ -69,7 +75,8 @@ impl Translator<'_> {
                 self.cut_last();
                 self.push(&format!(r"(?>\r\n|[{VERTICAL}])"));
             }
-            'X' | 'C' => return Err(refused(&format!("\\{escaped}"))),
+            'X' => return Err(refused(r"\X", NO_CLUSTERS)),
+            'C' => return Err(refused(r"\C", NO_BYTES)),
             'g' => return self.reference(),
             'k' => {
                 let name = match self.rest.next() {
@@ -241,7 +248,9 @@ impl Translator<'_> {
     /// Appends the back-reference of a `\g`.
     fn reference(&mut self) -> Result<(), StoreError> {
         if matches!(self.rest.peek(), Some('<' | '\'')) {
-            return Err(refused("recursion"));
+            let reason = "\\g is not followed by a braced, angle-bracketed, or quoted name/number \
+                          or by a plain number";
+            return Err(refused("recursion", reason));
         }
         let given = match self.in_braces("a subpattern name must end with a brace")? {
             Some(given) => given,

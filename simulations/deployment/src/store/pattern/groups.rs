@@ -2,7 +2,7 @@
 
 use super::effort::Size;
 use super::translation::{
-    Flags, Follows, Translation, Translator, invalid, is_name, is_number, refused,
+    Flags, Follows, Translation, Translator, UNKNOWN_GROUP, invalid, is_name, is_number, refused,
 };
 use crate::store::error::StoreError;
 
@@ -116,7 +116,10 @@ impl Translator<'_> {
     pub(super) fn group(&mut self, follows: Follows) -> Result<(), StoreError> {
         self.follows = Follows::Nothing;
         if self.rest.peek() == Some(&'*') {
-            return Err(refused("verbs such as (*ACCEPT)"));
+            return Err(refused(
+                "verbs such as (*ACCEPT)",
+                "(*VERB) not recognized or malformed",
+            ));
         }
         if self.rest.next_if_eq(&'?').is_none() {
             self.open(Kind::Group, "(");
@@ -134,9 +137,9 @@ impl Translator<'_> {
             }
             (Some('R' | '&' | '+' | '0'..='9'), _)
             | (Some('P'), Some('>'))
-            | (Some('-'), Some('0'..='9')) => Err(refused("recursion")),
-            (Some('|'), _) => Err(refused("groups with a common number (?|")),
-            (Some('C'), _) => Err(refused("callouts")),
+            | (Some('-'), Some('0'..='9')) => Err(refused("recursion", UNKNOWN_GROUP)),
+            (Some('|'), _) => Err(refused("groups with a common number (?|", UNKNOWN_GROUP)),
+            (Some('C'), _) => Err(refused("callouts", UNKNOWN_GROUP)),
             (Some('('), _) => self.condition(),
             (Some('P'), Some('=')) => {
                 self.rest.nth(1);
@@ -280,6 +283,7 @@ impl Translator<'_> {
             _ => {
                 return Err(refused(
                     "conditions that are not the number or name of a group",
+                    "malformed number or name after (?(",
                 ));
             }
         };
@@ -314,9 +318,13 @@ impl Translator<'_> {
                 }
                 '-' if is_on => is_on = false,
                 '-' => return Err(invalid("invalid hyphen in option setting")),
-                'x' if self.rest.peek() == Some(&'x') => return Err(refused("the option xx")),
+                'x' if self.rest.peek() == Some(&'x') => {
+                    return Err(refused("the option xx", UNKNOWN_GROUP));
+                }
                 'x' => self.flags.verbose = is_on,
-                'n' | 'J' | '^' => return Err(refused(&format!("the option {c}"))),
+                'n' | 'J' | '^' => {
+                    return Err(refused(&format!("the option {c}"), UNKNOWN_GROUP));
+                }
                 'm' => self.flags.lines = is_on,
                 'U' => self.flags.ungreedy = is_on,
                 'i' | 's' => {

@@ -3,6 +3,9 @@
 use super::translation::{invalid, refused};
 use crate::store::error::StoreError;
 
+/// The reason of PCRE2 for a name that it does not know.
+const UNKNOWN_PROPERTY: &str = r"unknown property after \P or \p";
+
 /// The general categories, without blanks and in lower case.
 const CATEGORIES: &str = "c cc cf cn co cs l lc ll lm lo lt lu m mc me mn n nd nl no p pc pd pe pf \
                           pi po ps s sc sk sm so z zl zp zs any";
@@ -40,20 +43,22 @@ pub(super) fn property(name: &str, has_extensions: bool) -> Result<String, Store
         letters.map(|c| c.to_ascii_lowercase()).collect()
     };
     let is_in = |list: &str, name: &str| list.split_whitespace().any(|own| own == name);
-    let unknown = || invalid("unknown property after \\P or \\p");
+    let unknown = || invalid(UNKNOWN_PROPERTY);
     if let Some((kind, value)) = name.split_once([':', '=']) {
         let (kind, value) = (normal(kind), normal(value));
         return match kind.as_str() {
             "sc" | "script" if is_script(&value) => Ok(format!("sc={value}")),
             "scx" | "scriptextensions" if is_script(&value) => Ok(format!("scx={value}")),
-            "bc" | "bidiclass" => Err(refused("classes of directions")),
+            "bc" | "bidiclass" => Err(refused("classes of directions", UNKNOWN_PROPERTY)),
             _ => Err(unknown()),
         };
     }
     let name = normal(name);
     match name.as_str() {
         "l&" => Ok("lc".to_owned()),
-        "xan" | "xps" | "xsp" | "xuc" | "xwd" => Err(refused(&format!("the property {name}"))),
+        "xan" | "xps" | "xsp" | "xuc" | "xwd" => {
+            Err(refused(&format!("the property {name}"), UNKNOWN_PROPERTY))
+        }
         _ if is_in(CATEGORIES, &name) || is_in(BINARY, &name) => Ok(name),
         _ if is_in(UNKNOWN, &name) || !is_script(&name) => Err(unknown()),
         _ if has_extensions => Ok(format!("scx={name}")),

@@ -211,11 +211,11 @@ fn malformed_patterns_are_refused() {
         (r"\u0041", "", 51091),
         ("\\", "", 51091),
         (r"\x{110000}", "", 51091),
-        (r"\X", "", 238),
-        ("(?R)", "", 238),
-        ("(?1)", "", 238),
-        ("(*ACCEPT)", "", 238),
-        (r"(a)\g<1>", "", 238),
+        (r"\X", "", 51091),
+        ("(?R)", "", 51091),
+        ("(?1)", "", 51091),
+        ("(*ACCEPT)", "", 51091),
+        (r"(a)\g<1>", "", 51091),
     ] {
         let error = new(pattern, options).expect_err(pattern);
         assert_eq!(error.code, code, "{pattern}");
@@ -283,10 +283,10 @@ fn patterns_that_the_server_refuses_are_refused() {
         (r"(a)\g{-2}", 51091),
         (r"(a)\2", 51091),
         (r"\k{c}", 51091),
-        ("[[:<:]]a", 238),
-        ("(?n)a", 238),
-        ("(?xx)a", 238),
-        ("(?(?=a)a|b)", 238),
+        ("[[:<:]]a", 51091),
+        ("(?n)a", 51091),
+        ("(?xx)a", 51091),
+        ("(?(?=a)a|b)", 51091),
     ] {
         let error = new(pattern, "").expect_err(pattern);
         assert_eq!(error.code, code, "{pattern}");
@@ -302,8 +302,8 @@ fn properties_that_the_server_does_not_have_are_refused() {
         (r"\p{Age=3.0}", 51091),
         (r"\p{IsL}", 51091),
         (r"\p{IsGreek}", 51091),
-        (r"\p{bc=L}", 238),
-        (r"\p{Xan}", 238),
+        (r"\p{bc=L}", 51091),
+        (r"\p{Xan}", 51091),
     ] {
         let error = new(pattern, "").expect_err(pattern);
         assert_eq!(error.code, code, "{pattern}");

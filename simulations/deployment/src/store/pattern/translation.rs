@@ -178,10 +178,14 @@ fn too_large() -> StoreError {
     invalid("regular expression is too large")
 }
 
-pub(super) fn refused(element: &str) -> StoreError {
-    let text = format!("this simulated server does not implement {element} in regular expressions");
-    StoreError::new(238, text)
+/// Returns the error for an element that is not implemented: that of a PCRE2 which does not know
+/// the element.
+pub(super) fn refused(element: &str, reason: &str) -> StoreError {
+    invalid(reason).not_simulated(&format!("{element} in regular expressions"))
 }
+
+/// The reason of PCRE2 for an unknown kind of a group, or an unknown option.
+pub(super) const UNKNOWN_GROUP: &str = "unrecognized character after (? or (?-";
 
 /// The options that a part of the pattern can change.
 #[derive(Clone, Copy, Debug)]

@@ -342,13 +342,10 @@ impl<'a> Added<'a> {
 
     /// Adds the name of the stage to an error.
     fn check(&self, checked: Answer<()>) -> Answer<()> {
-        checked.map_err(|error| self.invalid(error.code, &error.message))
+        checked.map_err(|error| error.within(&format!("Invalid {}", self.stage)))
     }
 
     fn invalid(&self, code: i32, text: &str) -> StoreError {
-        StoreError::new(
-            code,
-            format!("Invalid {} :: caused by :: {text}", self.stage),
-        )
+        StoreError::new(code, text).within(&format!("Invalid {}", self.stage))
     }
 }

@@ -143,7 +143,12 @@ fn the_options_of_indexes_on_positions_are_checked() {
         (sphere("finestIndexedLevel", bson!(2.5)), 2, ""),
     ]);
     let haystack = doc! { "key": { "a": "geoHaystack", "b": 1 }, "bucketSize": 1, "name": "h" };
-    assert_eq!(refusal(&haystack, [4, 4, 29]).0, 238);
+    let (code, text) = refusal(&haystack, [4, 4, 29]);
+    assert_eq!(code, 67);
+    assert!(
+        text.contains("Unknown index plugin 'geoHaystack'"),
+        "{text}"
+    );
     assert_eq!(refusal(&haystack, [5, 0, 31]).0, 67);
 }
 

@@ -23,7 +23,7 @@ use super::{
     plan::Disaster,
     selector::Panics,
     setup,
-    slow_member::SlowMember,
+    slow_member::SlowMembers,
     trace::{Summary, Trace},
 };
 use link::Link;
@@ -105,7 +105,7 @@ pub struct Network {
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
     arrived: VecDeque<(LinkId, Incoming)>,
     cuts: BTreeSet<(usize, usize, Towards)>,
-    slow: BTreeMap<usize, SlowMember>,
+    slow: SlowMembers,
     /// The connections for whose bytes their members had no room.
     full: BTreeSet<LinkId>,
     /// The connections that have room again, to be told to their clients.
@@ -150,7 +150,7 @@ impl Network {
             under_way: BTreeMap::new(),
             arrived: VecDeque::new(),
             cuts: BTreeSet::new(),
-            slow: BTreeMap::new(),
+            slow: SlowMembers::default(),
             full: BTreeSet::new(),
             writable: VecDeque::new(),
             rates: options.rates,
@@ -408,6 +408,7 @@ impl Network {
                 }
                 return self.show(now, trace);
             };
+            self.slow.handle_action(&action);
             match action {
                 Action::Close(conn) => {
                     let id = LinkId(conn.0);
@@ -427,12 +428,9 @@ impl Network {
                 }
                 Action::Listen(member) => {
                     self.listening[member] = true;
-                    // An event can have made the member slow while it was not running.
-                    self.slow.remove(&member);
                 }
                 Action::StopListening(member) => {
                     self.listening[member] = false;
-                    self.slow.remove(&member);
                     self.drop_pieces_of(now, member);
                 }
                 Action::Report(event) => {

@@ -15,14 +15,9 @@ use std::{ops::Range, time::Duration};
 impl Network {
     /// Makes members slow from now on. Members that were slow before read what has arrived.
     pub(super) fn slow_down(&mut self, now: Instant, slow: &SlowMember, trace: &mut Trace) {
-        let members = match slow.member {
-            Some(member) => member..member + 1,
-            None => 0..self.addresses.len(),
-        };
-        self.end_slowness_of(now, members.clone(), trace);
-        for member in members {
-            self.slow.insert(member, slow.clone());
-        }
+        let all = self.addresses.len();
+        self.end_slowness_of(now, slow.members(all), trace);
+        self.slow.begin(slow, all);
     }
 
     /// Makes no member slow from now on: members read what has arrived, and the rest of their
@@ -32,7 +27,7 @@ impl Network {
     }
 
     fn end_slowness_of(&mut self, now: Instant, members: Range<usize>, trace: &mut Trace) {
-        self.slow.retain(|member, _| !members.contains(member));
+        self.slow.end(&members);
         self.hasten(now, &members);
         let links = self.links.iter();
         let held = links.filter(|(_, link)| {
@@ -54,7 +49,7 @@ impl Network {
             link.awaits_room = true;
             return Some(0);
         }
-        let slow = self.slow.get(&link.member).filter(|slow| slow.reads)?;
+        let slow = self.slow.get(link.member).filter(|slow| slow.reads)?;
         link.awaits_room = true;
         let room = slow.window.saturating_sub(link.unread.len() + link.sent);
         if room == 0 {
@@ -80,7 +75,7 @@ impl Network {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let slow = self.slow.get(&link.member).filter(|slow| slow.reads);
+        let slow = self.slow.get(link.member).filter(|slow| slow.reads);
         let (is_first, is_slow) = (link.unread.is_empty(), slow.is_some());
         let pause = slow.and_then(|slow| slow.pause);
         if is_first && !is_slow && bytes.len() <= self.deployment.room(ConnId(id.0)) {
@@ -105,7 +100,7 @@ impl Network {
         };
         self.full.remove(&id);
         let member = self.links.get(&id).map(|link| link.member);
-        let slow = member.and_then(|member| self.slow.get(&member));
+        let slow = member.and_then(|member| self.slow.get(member));
         match slow.is_some_and(|slow| slow.reads) {
             true => self.read_piece(now, id),
             false => self.read(now, id, usize::MAX),
@@ -117,7 +112,7 @@ impl Network {
     /// Gives a slow member the next piece of what has arrived on a connection.
     pub(super) fn read_piece(&mut self, now: Instant, id: LinkId) {
         let member = self.links.get(&id).map(|link| link.member);
-        let slow = member.and_then(|member| self.slow.get(&member));
+        let slow = member.and_then(|member| self.slow.get(member));
         let Some((count, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
             return;
         };
@@ -183,7 +178,7 @@ impl Network {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let slow = self.slow.get(&link.member).filter(|slow| slow.writes);
+        let slow = self.slow.get(link.member).filter(|slow| slow.writes);
         let Some((size, pause)) = slow.and_then(|slow| Some((slow.bytes, slow.pause?))) else {
             return false;
         };
@@ -210,7 +205,7 @@ impl Network {
         let bytes: Vec<u8> = link.unread.drain(..count).collect();
         let is_over = link.unread.is_empty() && std::mem::take(&mut link.hangs_up);
         let ends = is_over && std::mem::take(&mut link.has_server);
-        let is_slow = self.slow.get(&link.member).is_some_and(|slow| slow.reads);
+        let is_slow = self.slow.get(link.member).is_some_and(|slow| slow.reads);
         if !is_slow && !link.unread.is_empty() {
             self.full.insert(id);
         } else if std::mem::take(&mut link.awaits_room) {

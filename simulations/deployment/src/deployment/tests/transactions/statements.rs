@@ -205,7 +205,7 @@ fn bulk_write_has_no_unknown_fields_and_no_ids_of_collections() {
         (
             plain.clone(),
             doc! { "ns": "d.c", "collectionUUID": uuid },
-            238,
+            40415,
         ),
         (plain.clone(), doc! { "ns": "d.c", "zork": 1 }, 40415),
         (plain.clone(), doc! {}, 40414),
