@@ -27,6 +27,8 @@ use std::{sync::Arc, time::Duration};
 pub struct ClientConfig {
     pub(super) options: ClientOptions,
     pub(crate) seed: Seed,
+    /// The seed of the nonces of authentication; `None` if they follow from `seed`.
+    pub(super) nonces: Option<Seed>,
     pub(super) metadata: ClientMetadata,
     pub(super) subscriptions: Subscriptions,
     pub(super) proxy: Option<Socks5Context>,
@@ -78,6 +80,7 @@ impl ClientConfig {
         Ok(Self {
             options,
             seed,
+            nonces: None,
             metadata,
             subscriptions: Subscriptions::default(),
             proxy,
@@ -100,7 +103,12 @@ impl ClientConfig {
     ///
     /// The recording has no password, no proof of one and no bytes of TLS. Fails for a credential
     /// with a password provider or with a mechanism other than SCRAM, PLAIN and X.509.
+    ///
+    /// The recorded client makes other random choices than a client with the same seed that is not
+    /// recorded, because the recording has its seed, and no nonce may follow from that.
     pub fn with_recording(mut self, options: RecordingOptions) -> Result<Self, Error> {
+        self.nonces = Some(self.seed.split("nonces"));
+        self.seed = self.seed.split("recorded");
         self.recorder = Some(Recorder::new(&self, options)?);
         Ok(self)
     }

@@ -148,6 +148,7 @@ impl Client {
         let ClientConfig {
             options,
             seed,
+            nonces,
             metadata,
             subscriptions,
             proxy,
@@ -173,6 +174,7 @@ impl Client {
         .with_server_selector(options.server_selector.clone())
         .with_plain_choice(settings.scanning.is_some());
         let sdam = config::sdam_options(&options, topology_id, streaming, subscriptions, &seed);
+        let nonces = nonces.unwrap_or_else(|| seed.split("nonces"));
         let random = seed.split("seed list").random();
         let seed_list = SeedList::new(&options, random, sdam::MAX_SERVERS);
         Self {
@@ -183,7 +185,7 @@ impl Client {
             },
             topology: Sdam::new(sdam),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
-            connections: Connections::new(seed.split("nonces").random(), kerberos, mode),
+            connections: Connections::new(nonces.random(), kerberos, mode),
             pins: Pins::new(topology_id),
             attempts: Attempts {
                 operations: Operations::new(settings.without_server),

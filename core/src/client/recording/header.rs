@@ -201,6 +201,8 @@ impl Head {
         Ok(ClientConfig {
             options,
             seed: Seed::new(seed.ok_or_else(damaged)?),
+            // The replay sends no proofs.
+            nonces: None,
             metadata: ClientMetadata::recorded(metadata.ok_or_else(damaged)?),
             subscriptions: Subscriptions::default(),
             proxy,

@@ -217,10 +217,26 @@ fn a_compressor_that_this_build_lacks_is_refused_by_name() {
 fn the_debug_text_of_a_recording_has_no_seed() {
     let file = file_of(&recorded(WHOLE));
     let recording = Recording::read(&file).expect("a recording");
-    // The seed in base64.
-    let seed = "BQUFBQUF";
-    assert!(has_text(&file, seed));
-    assert!(!format!("{recording:?}").contains(seed));
+    let seed = "\"seed\":\"";
+    let mut places = file.windows(seed.len());
+    let at = places.position(|bytes| bytes == seed.as_bytes());
+    let at = at.expect("the head has it") + seed.len();
+    let seed = String::from_utf8_lossy(&file[at..at + 8]);
+    assert!(!format!("{recording:?}").contains(&*seed));
+}
+
+#[test]
+fn no_nonce_follows_from_the_seed_in_a_recording() {
+    let seed = Seed::new([5; 32]);
+    let config = config(URI, WHOLE);
+    assert_ne!(config.seed.bytes(), seed.bytes());
+    let nonces = config.nonces.as_ref().expect("they have their own seed");
+    assert_ne!(nonces.bytes(), config.seed.split("nonces").bytes());
+    // The seed of the configuration, in base64.
+    assert!(!has_text(
+        &file_of(&World::with_config(config, primary())),
+        "BQUFBQUF"
+    ));
 }
 
 /// Answers the lookups of a client with these hosts of `example.net`, or with a failure if there
