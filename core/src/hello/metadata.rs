@@ -88,15 +88,16 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
-    /// Returns metadata with this document, for the replay of a recording. Libraries cannot be
-    /// appended to it.
-    pub(crate) fn recorded(document: RawDocumentBuf) -> Self {
-        Self {
+    /// Returns metadata with this document, for the replay of a recording; `None` if no client has
+    /// such a large one. Libraries cannot be appended to it.
+    pub(crate) fn recorded(document: RawDocumentBuf) -> Option<Self> {
+        // Each handshake has a copy.
+        (document.as_bytes().len() <= MAX_METADATA_BYTES).then(|| Self {
             app_name: None,
             environment: Environment::default(),
             infos: Vec::new(),
             document,
-        }
+        })
     }
 
     /// Appends a library to those that were added before. Returns false and changes nothing if the

@@ -195,6 +195,7 @@ impl Head {
         let seed = decode(take(&mut map, "seed")?).and_then(|bytes| bytes.try_into().ok());
         let metadata = decode(take(&mut map, "metadata")?);
         let metadata = metadata.and_then(|bytes| RawDocumentBuf::from_bytes(bytes).ok());
+        let metadata = metadata.and_then(ClientMetadata::recorded);
         options.validate()?;
         let proxy = options.socks5_proxy.as_ref();
         let proxy = proxy.map(Socks5Context::new).transpose()?;
@@ -203,7 +204,7 @@ impl Head {
             seed: Seed::new(seed.ok_or_else(damaged)?),
             // The replay sends no proofs.
             nonces: None,
-            metadata: ClientMetadata::recorded(metadata.ok_or_else(damaged)?),
+            metadata: metadata.ok_or_else(damaged)?,
             subscriptions: Subscriptions::default(),
             proxy,
             tls: None,

@@ -289,9 +289,10 @@ impl Replay<'_> {
                 let _ = client.end_sessions();
             }
             Input::Metadata(document) => {
-                let document = RawDocumentBuf::from_bytes(document.to_vec());
-                let document = document.map_err(|_| Unread::Damaged("the client metadata"))?;
-                client.replay_metadata(document);
+                let document = RawDocumentBuf::from_bytes(document.to_vec()).ok();
+                let metadata = document.and_then(ClientMetadata::recorded);
+                let metadata = metadata.ok_or(Unread::Damaged("the client metadata"))?;
+                client.replay_metadata(metadata);
             }
             Input::Close => client.close(now),
             Input::CloseNow => client.close_now(now),
@@ -434,9 +435,9 @@ impl Client {
     }
 
     /// Replaces the client metadata.
-    fn replay_metadata(&mut self, document: RawDocumentBuf) {
+    fn replay_metadata(&mut self, metadata: ClientMetadata) {
         self.begin_timeless_entry(super::Kind::Metadata, |_| Ok(()));
-        self.settings.metadata = ClientMetadata::recorded(document);
+        self.settings.metadata = metadata;
         let handshake = Arc::make_mut(&mut self.settings.handshake);
         handshake.metadata = self.settings.metadata.document().to_owned();
         self.end_entry(|_| {});

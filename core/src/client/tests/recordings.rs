@@ -226,6 +226,19 @@ fn the_debug_text_of_a_recording_has_no_seed() {
 }
 
 #[test]
+fn client_metadata_that_is_too_large_for_a_client_is_refused() {
+    for (length, is_kept) in [(400, true), (512, false)] {
+        let mut world = recorded(WHOLE);
+        let metadata = rawdoc! { "platform": "a".repeat(length) };
+        let client = &mut world.client;
+        client.begin_timeless_entry(Kind::Metadata, |out| put_document(out, &metadata));
+        client.end_entry(|_| {});
+        let last = last_step(&file_of(&world));
+        assert_eq!(last.verdict == Verdict::Same, is_kept, "{last:?}");
+    }
+}
+
+#[test]
 fn no_nonce_follows_from_the_seed_in_a_recording() {
     let seed = Seed::new([5; 32]);
     let config = config(URI, WHOLE);

@@ -5,6 +5,7 @@
 
 use super::{Layer, LayerPlan, LayerProgress};
 use crate::{address::Address, error::Error};
+use std::collections::VecDeque;
 
 /// The layer in place of TLS.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ impl LayerPlan for RecordedTls {
 struct RecordedSession {
     is_open: bool,
     /// The bytes for the messages.
-    received: Vec<u8>,
+    received: VecDeque<u8>,
     /// The bytes for the layer below.
     output: Vec<u8>,
 }
@@ -39,15 +40,16 @@ impl Layer for RecordedSession {
     fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if let Some((&is_open, rest)) = bytes.split_first() {
             self.is_open |= is_open == 1;
-            self.received.extend_from_slice(rest);
+            self.received.extend(rest);
         }
         Ok(())
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         let count = self.received.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&self.received[..count]);
-        self.received.drain(..count);
+        for (place, byte) in buffer.iter_mut().zip(self.received.drain(..count)) {
+            *place = byte;
+        }
         Ok(count)
     }
 
