@@ -8,9 +8,10 @@ use crate::{
     client::{Action, AfterExchange, Progress, Question, SocketUse, StartedSession},
     connection::SocketId,
     error::Error,
-    operation::{Command, Exchange},
+    operation::{Command, Context, Exchange, SessionReadConcern},
     time::Instant,
 };
+use bson::Timestamp;
 use std::{fmt::Write as _, sync::Arc};
 use zeroize::Zeroizing;
 
@@ -105,6 +106,27 @@ impl Digest {
         let request = &exchange.operation.request;
         self.bytes(&request.lsid.unwrap_or_default());
         self.number(request.txn_number.unwrap_or_default().cast_unsigned());
+        let starts = request.transaction.as_ref().is_some_and(|part| part.starts);
+        self.added(starts, &exchange.operation.exchange.context);
+    }
+
+    /// Adds what the command gets besides its document: the start of a transaction, the read
+    /// concern of the session, and the cluster time.
+    fn added(&mut self, starts: bool, context: &Context) {
+        let (kind, time) = match context.session_read_concern {
+            SessionReadConcern::Nothing => (0, None),
+            SessionReadConcern::After(time) => (1, Some(time)),
+            SessionReadConcern::Snapshot(time) => (2, time),
+        };
+        self.bytes(&[starts.into(), kind]);
+        self.timestamp(time);
+        let cluster = context.cluster_time.as_ref();
+        self.timestamp(cluster.and_then(|time| time.document().get_timestamp("clusterTime").ok()));
+    }
+
+    fn timestamp(&mut self, at: Option<Timestamp>) {
+        let number = |at: Timestamp| (u64::from(at.time) << 32) | u64::from(at.increment);
+        self.number(at.map_or(u64::MAX, number));
     }
 
     pub(in crate::client) fn socket_use(&mut self, socket_use: SocketUse) {

@@ -217,6 +217,38 @@ fn a_snapshot_session_replays_to_the_same_actions() {
     assert_same(&file_of(&world));
 }
 
+/// Returns the digest of the exchange that a session begins with these times.
+fn digest_with_times(operation: u32, cluster: u32, snapshot: Option<u32>) -> Vec<u8> {
+    let mut world = recorded(WHOLE);
+    let options = SessionOptions {
+        snapshot: snapshot.map(|_| true),
+        snapshot_time: snapshot.map(at),
+        ..SessionOptions::default()
+    };
+    let session = started(&mut world, &options);
+    let time = ClusterTime::from_document(&rawdoc! { "clusterTime": at(cluster) });
+    let client = &mut world.client;
+    client.advance_operation_time(session, at(operation));
+    client.advance_cluster_time(session, &time.expect("a time"));
+    // The connection exists then.
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    let begun = world.client.start(world.now, in_session(find(), session));
+    assert!(matches!(begun, Progress::Exchange(_)), "{begun:?}");
+    let file = file_of(&world);
+    assert_same(&file);
+    file[file.len() - 4..].to_vec()
+}
+
+#[test]
+fn the_times_that_a_session_adds_to_a_command_are_compared() {
+    let digest = digest_with_times(4, 4, None);
+    assert_eq!(digest, digest_with_times(4, 4, None));
+    assert_ne!(digest, digest_with_times(9, 4, None));
+    assert_ne!(digest, digest_with_times(4, 9, None));
+    let snapshot = |time| digest_with_times(4, 4, Some(time));
+    assert_ne!(snapshot(4), snapshot(9));
+}
+
 #[test]
 fn calls_of_a_session_that_are_refused_are_recorded_with_their_errors() {
     let mut world = recorded(WHOLE);
