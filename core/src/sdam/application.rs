@@ -211,15 +211,19 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
         Some(11602 | 13436 | 189) => Some(StateChange::Recovering),
         // Any other code means that the message is not examined (SDAM-88, SDAM-92).
         Some(_) => None,
-        None if message.contains("node is recovering")
-            || message.contains("not master or secondary") =>
-        {
-            Some(StateChange::Recovering)
-        }
-        None => message
-            .contains("not master")
-            .then_some(StateChange::NotPrimary),
+        None => match words_of_state_change(message)? {
+            NOT_MASTER => Some(StateChange::NotPrimary),
+            _ => Some(StateChange::Recovering),
+        },
     }
+}
+
+const NOT_MASTER: &str = "not master";
+
+/// Returns the words of an error without a code that report a state change.
+pub(crate) fn words_of_state_change(message: &str) -> Option<&'static str> {
+    let all = ["node is recovering", "not master or secondary", NOT_MASTER];
+    all.into_iter().find(|words| message.contains(*words))
 }
 
 #[cfg(test)]

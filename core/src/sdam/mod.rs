@@ -32,7 +32,7 @@ pub use crate::{
     connection::Phase,
     options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
-pub(crate) use application::is_state_change;
+pub(crate) use application::{is_state_change, words_of_state_change};
 pub use order::{ApplicationError, MonitorConnectionId, MonitorTask, Order, SdamOptions};
 pub use patience::STRANGER_TIME;
 pub use scan::COOLDOWN;

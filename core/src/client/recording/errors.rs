@@ -9,6 +9,7 @@ use crate::{
     },
     operation::{Assessment, ClusterTime, CommandKind, ReplyTimes, refuses_cluster_time},
     options::AuthMechanism,
+    sdam::words_of_state_change,
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc};
 use std::time::Duration;
@@ -134,12 +135,13 @@ pub(super) fn put_error(out: &mut Vec<u8>, error: &Error) -> Result<(), &'static
         ErrorKind::Command(fault) if fault.code != 0 && !refuses_cluster_time(error) => {
             put_code(out, Some(fault));
         }
-        ErrorKind::ConnectionPoolCleared { message }
-        | ErrorKind::Interrupted { message }
+        ErrorKind::Interrupted { message }
         | ErrorKind::Runtime { message }
         | ErrorKind::PoolClosed { message }
         | ErrorKind::WaitQueueTimeout { message } => put_bytes(out, message.as_bytes()),
-        ErrorKind::InvalidResponse { .. }
+        // The text of a cleared pool has that of the error because of which it was cleared.
+        ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::InvalidResponse { .. }
         | ErrorKind::InvalidArgument { .. }
         | ErrorKind::Bson(_)
         | ErrorKind::Limit { .. }
@@ -169,7 +171,7 @@ pub(super) fn error(input: &mut Bytes<'_>) -> Result<Error, Unread> {
             message: text(input)?,
         },
         4 => ErrorKind::ConnectionPoolCleared {
-            message: text(input)?,
+            message: LEFT_OUT.to_owned(),
         },
         5 => ErrorKind::Interrupted {
             message: text(input)?,
@@ -356,12 +358,21 @@ fn reduced(assessment: &Assessment) -> Result<RawDocumentBuf, &'static str> {
 fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError, is_refusal: bool) {
     reply.append(cstr!("code"), fault.code);
     reply.append(cstr!("codeName"), fault.code_name.as_str());
-    if fault.code == 0 || is_refusal {
-        // Old servers report a change of their state in the text alone. The text of a refusal says
-        // whether the command began.
+    if is_refusal {
+        // The text says whether the command began.
         reply.append(cstr!("errmsg"), fault.message.as_str());
+    } else if fault.code == 0 {
+        put_state_change(reply, &fault.message);
     }
     put_facts(reply, fault.topology_version, fault.base_backoff);
+}
+
+/// Appends the words of an error without a code that report a state change. The rest of its text can
+/// have data of the application.
+fn put_state_change(reply: &mut RawDocumentBuf, message: &str) {
+    if let Some(words) = words_of_state_change(message) {
+        reply.append(cstr!("errmsg"), words);
+    }
 }
 
 fn put_write_errors(reply: &mut RawDocumentBuf, all: &InsertManyError) {
@@ -380,7 +391,7 @@ fn put_write_errors(reply: &mut RawDocumentBuf, all: &InsertManyError) {
     if let Some(concern) = &all.write_concern_error {
         let mut entry = rawdoc! { "code": concern.code, "codeName": concern.code_name.as_str() };
         if concern.code == 0 {
-            entry.append(cstr!("errmsg"), concern.message.as_str());
+            put_state_change(&mut entry, &concern.message);
         }
         reply.append(cstr!("writeConcernError"), entry);
     }
@@ -410,6 +421,20 @@ fn put_facts(
 mod tests {
     use super::*;
     use bson::Timestamp;
+
+    #[test]
+    fn the_text_of_a_server_in_that_of_a_cleared_pool_is_left_out() {
+        let message = "the pool was cleared because of: a secret".to_owned();
+        let cleared = Error::new(ErrorKind::ConnectionPoolCleared { message });
+        let mut bytes = Vec::new();
+        put_error(&mut bytes, &cleared).expect("it is kept");
+        let read = error(&mut Bytes(&bytes)).expect("it is whole");
+        assert!(!read.to_string().contains("a secret"), "{read}");
+        assert!(matches!(
+            read.kind(),
+            ErrorKind::ConnectionPoolCleared { .. }
+        ));
+    }
 
     #[test]
     fn a_malformed_reply_keeps_its_cluster_time() {

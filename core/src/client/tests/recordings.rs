@@ -183,6 +183,26 @@ fn only_labels_with_a_meaning_are_recorded() {
 }
 
 #[test]
+fn of_errors_without_a_code_only_the_words_of_a_state_change_are_recorded() {
+    let text = "a secret: not master";
+    let concern = rawdoc! { "code": 0, "errmsg": text };
+    for (command, reply) in [
+        (ping(), rawdoc! { "ok": 0, "errmsg": text }),
+        (
+            insert(),
+            rawdoc! { "ok": 1, "n": 1, "writeConcernError": concern },
+        ),
+    ] {
+        let mut world = recorded(WHOLE);
+        let after = world.perform(command, &reply);
+        assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
+        let file = file_of(&world);
+        assert!(!has_text(&file, "a secret") && has_text(&file, "not master"));
+        assert_same(&file);
+    }
+}
+
+#[test]
 fn only_available_compressors_are_recorded() {
     let uri = format!("{URI}&compressors=snappy,zlib,zstd");
     let file = file_of(&World::with_config(config(&uri, WHOLE), primary()));
