@@ -217,6 +217,17 @@ fn a_snapshot_session_replays_to_the_same_actions() {
     assert_same(&file_of(&world));
 }
 
+/// Returns the digest of the exchange that the command begins.
+fn digest_of(world: &mut World, command: Command) -> Vec<u8> {
+    // The connection exists then.
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    let begun = world.client.start(world.now, command);
+    assert!(matches!(begun, Progress::Exchange(_)), "{begun:?}");
+    let file = file_of(world);
+    assert_same(&file);
+    file[file.len() - 4..].to_vec()
+}
+
 /// Returns the digest of the exchange that a session begins with these times.
 fn digest_with_times(operation: u32, cluster: u32, snapshot: Option<u32>) -> Vec<u8> {
     let mut world = recorded(WHOLE);
@@ -230,13 +241,7 @@ fn digest_with_times(operation: u32, cluster: u32, snapshot: Option<u32>) -> Vec
     let client = &mut world.client;
     client.advance_operation_time(session, at(operation));
     client.advance_cluster_time(session, &time.expect("a time"));
-    // The connection exists then.
-    world.perform(ping(), &rawdoc! { "ok": 1 });
-    let begun = world.client.start(world.now, in_session(find(), session));
-    assert!(matches!(begun, Progress::Exchange(_)), "{begun:?}");
-    let file = file_of(&world);
-    assert_same(&file);
-    file[file.len() - 4..].to_vec()
+    digest_of(&mut world, in_session(find(), session))
 }
 
 #[test]
@@ -247,6 +252,20 @@ fn the_times_that_a_session_adds_to_a_command_are_compared() {
     assert_ne!(digest, digest_with_times(4, 9, None));
     let snapshot = |time| digest_with_times(4, 4, Some(time));
     assert_ne!(snapshot(4), snapshot(9));
+}
+
+#[test]
+fn the_start_of_a_transaction_is_compared() {
+    // The write outside of a transaction has the same number, so that it can be retried.
+    let [outside, inside] = [false, true].map(|is_in_transaction| {
+        let mut world = recorded(WHOLE);
+        let session = started(&mut world, &SessionOptions::default());
+        if is_in_transaction {
+            start_transaction(&mut world, session);
+        }
+        digest_of(&mut world, in_session(insert(), session))
+    });
+    assert_ne!(outside, inside);
 }
 
 #[test]
