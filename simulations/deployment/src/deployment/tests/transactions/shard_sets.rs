@@ -210,6 +210,28 @@ fn a_primary_of_an_earlier_term_does_not_end_a_commit() {
 }
 
 #[test]
+fn a_primary_of_an_earlier_term_does_not_deny_a_commit() {
+    let (mut world, conn, other) = cluster_with(1, 1);
+    depose(&mut world, 0);
+    let new = primary(&world, 0);
+    // The other router only reaches the former primary.
+    world.deployment.cut(world.now, 1, new);
+    let one = client(conn, 1);
+    succeed(&one.start(&mut world, to("left", insert(&[doc! { "_id": 1 }]))));
+    let committed = one.commit(&mut world);
+    succeed(&committed);
+    let token = committed.get_document("recoveryToken").expect("a token");
+    let commit = doc! {
+        "commitTransaction": 1, "recoveryToken": token.clone(), "writeConcern": { "w": 1 },
+        "$db": "admin",
+    };
+    let recovery = Client { conn: other, ..one };
+    let reply = recovery.go_on(&mut world, commit);
+    fail(&reply, 251, &["RetryableWriteError"]);
+    assert!(reply.contains_key("writeConcernError"), "{reply}");
+}
+
+#[test]
 fn a_transaction_that_is_not_prepared_ends_with_its_primary() {
     let (mut world, conn, other) = cluster();
     let one = client(conn, 1);
