@@ -273,6 +273,46 @@ fn a_cursor_stays_with_its_member() {
 }
 
 #[test]
+fn cursors_are_closed_on_all_their_members() {
+    let (mut world, conn) = cluster();
+    let mut opened = Vec::new();
+    for database in ["left", "right"] {
+        for id in 0..3 {
+            succeed(&send_to(&mut world, conn, database, insert(id)));
+        }
+        world.run_for(5 * SECOND);
+        for _ in 0..2 {
+            let find = doc! {
+                "find": "c", "batchSize": 1, "$readPreference": { "mode": "secondary" },
+            };
+            let found = send_to(&mut world, conn, database, find);
+            let id = found.get_document("cursor").and_then(|c| c.get_i64("id"));
+            opened.push(id.expect("an open cursor"));
+        }
+    }
+    let open = |world: &World| -> Vec<usize> {
+        let members = world.deployment.members.iter();
+        members.map(|member| member.open_cursors()).collect()
+    };
+    assert_eq!(open(&world), [4, 0, 1, 1, 0, 1, 1], "each in turn");
+    let mut cursors = opened.clone();
+    cursors.push(1234);
+    let kill = doc! { "killCursors": "c", "cursors": cursors };
+    let killed = send_to(&mut world, conn, "left", kill);
+    succeed(&killed);
+    let ids = |field: &str| -> Vec<i64> {
+        let ids = killed.get_array(field).expect("an array").iter();
+        ids.filter_map(bson::Bson::as_i64).collect()
+    };
+    let mut closed = ids("cursorsKilled");
+    closed.sort_unstable();
+    opened.sort_unstable();
+    assert_eq!(closed, opened, "{killed}");
+    assert_eq!(ids("cursorsNotFound"), [1234]);
+    assert_eq!(open(&world), [0; 7]);
+}
+
+#[test]
 fn writes_without_a_majority_are_rolled_back() {
     let (mut world, conn) = cluster();
     succeed(&send_to(&mut world, conn, "left", insert(1)));
