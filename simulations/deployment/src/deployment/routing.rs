@@ -147,6 +147,28 @@ impl Deployment {
         self.collect(now, target);
     }
 
+    /// Lets routers notice that members of shards which have their requests cannot be reached any
+    /// more, if they can choose other members.
+    pub(super) fn end_cut_requests(&mut self, now: Instant) {
+        if self.options.shard_members == 1 {
+            return;
+        }
+        let inner = self.homes.iter().filter(|(conn, _)| is_inner(**conn));
+        let cut = inner.filter_map(|(conn, target)| {
+            let client = outer(*conn);
+            let from = *self.homes.get(&client)?;
+            let is_cut = self.network.is_cut(from, *target);
+            is_cut.then_some((client, from, *target))
+        });
+        let cut: Vec<(ConnId, usize, usize)> = cut.collect();
+        for (client, from, target) in cut {
+            let member = (self.named(target), target);
+            self.members[from].handle_unreachable(now, client, member);
+            self.collect(now, from);
+        }
+        self.settle(now);
+    }
+
     /// Closes a connection that a member ends. If that is the connection of a router to a shard
     /// that runs, the client's connection is closed with it. If it is one to another member, only
     /// the request that was forwarded fails.

@@ -244,6 +244,32 @@ fn reads_go_to_members_that_suit_their_read_preference() {
 }
 
 #[test]
+fn a_read_that_waits_is_repeated_when_its_member_is_cut_off() {
+    let (mut world, conn) = cluster();
+    let primary = primary(&world, 0);
+    let [near, far] = others(&world, 0)[..] else {
+        panic!("two secondaries");
+    };
+    // The router reaches one secondary, which gets no further writes.
+    world.deployment.cut(world.now, 0, far);
+    world.deployment.cut(world.now, primary, near);
+    let written = send_to(&mut world, conn, "left", insert(1));
+    succeed(&written);
+    let after = written.get_timestamp("operationTime").expect("a time");
+    let count = doc! {
+        "count": "c", "readConcern": { "afterClusterTime": after },
+        "$readPreference": { "mode": "secondaryPreferred" }, "$db": "left",
+    };
+    world.send(conn, &count);
+    world.run_for(SECOND);
+    assert!(world.reply(conn).is_none(), "the secondary waits");
+    world.deployment.cut(world.now, 0, near);
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("the reply of the primary");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}
+
+#[test]
 fn a_cursor_stays_with_its_member() {
     let (mut world, conn) = cluster();
     for id in 0..3 {
