@@ -244,6 +244,20 @@ fn reads_go_to_members_that_suit_their_read_preference() {
 }
 
 #[test]
+fn no_member_suits_tags() {
+    let (mut world, conn) = cluster();
+    for mode in ["secondary", "nearest"] {
+        let tagged = doc! {
+            "count": "c", "$readPreference": { "mode": mode, "tags": [{ "dc": "east" }] },
+        };
+        let reply = send_to(&mut world, conn, "left", tagged);
+        assert_eq!(reply.get_i32("code").ok(), Some(133), "{reply}");
+        let text = reply.get_str("errmsg").expect("a message");
+        assert!(text.contains(&format!("{{ mode: \"{mode}\" }}")), "{text}");
+    }
+}
+
+#[test]
 fn a_read_that_waits_is_repeated_when_its_member_is_cut_off() {
     let (mut world, conn) = cluster();
     let primary = primary(&world, 0);
