@@ -1,6 +1,6 @@
 //! Members whose process is frozen for a while, as by the signal SIGSTOP.
 
-use super::{ConnId, Deployment, MemberState};
+use super::{ConnId, Deployment, MemberState, routing};
 use crate::server::JobDone;
 use onionskin_core::time::{Instant, earliest};
 use std::{
@@ -100,7 +100,10 @@ impl Deployment {
                     } else {
                         while self.members[member].next_turn(now, connection) {}
                     }
-                    self.forget(connection);
+                    match routing::is_inner(connection) {
+                        true => self.forget_one(connection),
+                        false => self.forget(connection),
+                    }
                 }
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
                 Held::Part(connection) => self.paused.push(connection),

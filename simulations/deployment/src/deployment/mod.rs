@@ -339,18 +339,20 @@ impl Deployment {
     }
 
     /// Cuts the network from one member to another, in this direction only.
-    pub fn cut(&mut self, _now: Instant, from: usize, to: usize) {
+    pub fn cut(&mut self, now: Instant, from: usize, to: usize) {
         self.network.cut(from, to);
+        self.end_cut_requests(now);
     }
 
     /// Cuts the members in `side` off from all others, in both directions.
     pub fn partition(&mut self, now: Instant, side: &[usize]) {
         for &one in side {
             for other in (0..self.members.len()).filter(|m| !side.contains(m)) {
-                self.cut(now, one, other);
-                self.cut(now, other, one);
+                self.network.cut(one, other);
+                self.network.cut(other, one);
             }
         }
+        self.end_cut_requests(now);
     }
 
     /// Removes all cuts between members.

@@ -2,7 +2,7 @@
 //! the primary write. Each client connection has its own connection to each shard or to the
 //! primary, which has no latency.
 
-use super::{Action, ConnId, Deployment};
+use super::{Action, ConnId, Deployment, freeze::Held};
 use crate::server::{Arrival, Choice, Member, Times};
 use onionskin_core::time::Instant;
 
@@ -55,18 +55,29 @@ impl Deployment {
     }
 
     /// Removes a client's connection and its connections to shards. The cursors that end with the
-    /// client's connection are closed: those that it opened through a load balancer.
+    /// client's connection are closed: those that it opened through a load balancer. A frozen
+    /// member of a shard handles the requests that it has received before.
     pub(super) fn forget(&mut self, connection: ConnId) {
-        let inner = self.all_inner(connection);
-        let all: Vec<ConnId> = std::iter::once(connection).chain(inner).collect();
-        for connection in all {
-            let home = self.homes.get(&connection).copied();
-            if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
-                self.homes.remove(&connection);
-                let orphans = self.members[member].handle_disconnected(connection);
-                let shards = self.members.iter_mut().skip(self.options.addresses.len());
-                shards.for_each(|shard| shard.end_cursors(&orphans));
+        self.forget_one(connection);
+        let all: Vec<ConnId> = self.all_inner(connection).collect();
+        for inner in all {
+            let home = self.homes.get(&inner).copied();
+            let shard = home.filter(|home| self.members[*home].shard().is_some());
+            let input = Held::Disconnected(inner);
+            if shard.is_none_or(|shard| self.frozen.hold(shard, input).is_some()) {
+                self.forget_one(inner);
             }
+        }
+    }
+
+    /// Removes one connection.
+    pub(super) fn forget_one(&mut self, connection: ConnId) {
+        let home = self.homes.get(&connection).copied();
+        if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
+            self.homes.remove(&connection);
+            let orphans = self.members[member].handle_disconnected(connection);
+            let shards = self.members.iter_mut().skip(self.options.addresses.len());
+            shards.for_each(|shard| shard.end_cursors(&orphans));
         }
     }
 
@@ -145,6 +156,28 @@ impl Deployment {
         self.homes.insert(inner, target);
         self.members[target].handle_received(now, inner, bytes);
         self.collect(now, target);
+    }
+
+    /// Lets routers notice that members of shards which have their requests cannot be reached any
+    /// more, if they can choose other members.
+    pub(super) fn end_cut_requests(&mut self, now: Instant) {
+        if self.options.shard_members == 1 {
+            return;
+        }
+        let inner = self.homes.iter().filter(|(conn, _)| is_inner(**conn));
+        let cut = inner.filter_map(|(conn, target)| {
+            let client = outer(*conn);
+            let from = *self.homes.get(&client)?;
+            let is_cut = self.network.is_cut(from, *target);
+            is_cut.then_some((client, from, *target))
+        });
+        let cut: Vec<(ConnId, usize, usize)> = cut.collect();
+        for (client, from, target) in cut {
+            let member = (self.named(target), target);
+            self.members[from].handle_unreachable(now, client, member);
+            self.collect(now, from);
+        }
+        self.settle(now);
     }
 
     /// Closes a connection that a member ends. If that is the connection of a router to a shard

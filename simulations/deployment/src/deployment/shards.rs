@@ -222,7 +222,7 @@ impl Deployment {
                 let all: Vec<usize> = primary.into_iter().chain(secondaries).collect();
                 self.next_of(&all)
             }
-            Choice::Nobody | Choice::Member(_) => None,
+            Choice::Nobody(_) | Choice::Member(_) => None,
         };
         if let Some(primary) = primary {
             let term = self.members[primary].term();

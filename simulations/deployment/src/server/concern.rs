@@ -58,9 +58,21 @@ impl Member {
         now: Instant,
         conn: ConnId,
         request: Request,
-        mut answer: Result<Reply, Fault>,
+        answer: Result<Reply, Fault>,
     ) {
         let need = self.write_concern(&request).unwrap_or(Need::Members(1));
+        self.confirm_by(now, conn, request, answer, need);
+    }
+
+    /// As [`confirm`](Self::confirm), with a need that can differ from that of the write concern.
+    pub(super) fn confirm_by(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        mut answer: Result<Reply, Fault>,
+        need: Need,
+    ) {
         let index = self.replica.last().index;
         let members = self.replica.config().members.iter();
         let holders = members.filter(|member| member.holds_data()).count();

@@ -3,7 +3,7 @@
 use super::{
     CATCH_UP_PERIOD, Member, Output, commands,
     concern::{check_no_write_concern, has_concern, wants_no_results},
-    connection::{Pending, Request, Waiting},
+    connection::{Need, Pending, Request, Waiting},
     document::{integer_field, truth},
     fail_point::FailEffect,
     fault::{Fault, awaits_concern, bad_value, fault, not_writable_primary},
@@ -170,7 +170,7 @@ impl Member {
             }
             Err(fault) if self.must_be_certain(&request, &fault) => {
                 self.replica.append(now, Vec::new(), None);
-                self.confirm(now, conn, request, Err(fault));
+                self.confirm_by(now, conn, request, Err(fault), Need::Majority);
             }
             Err(fault) => {
                 // The next part of a statement can fail before it is executed.

@@ -188,12 +188,30 @@ impl Plan {
             let replies: Vec<RawDocumentBuf> = replies.into_iter().map(|(_, r)| r).collect();
             return merged_databases(&replies);
         }
+        if replies.len() > 1 && request.name == "killCursors" {
+            return merged_kills(&replies);
+        }
         replies.pop().map(|(_, reply)| reply)
     }
 }
 
 fn is_ok(reply: &RawDocumentBuf) -> bool {
     reply.get_f64("ok").ok() == Some(1.0)
+}
+
+/// Returns the last of the replies to `killCursors`, with the cursors of all.
+fn merged_kills(replies: &[(usize, RawDocumentBuf)]) -> Option<RawDocumentBuf> {
+    let replies = replies.iter().map(|(_, reply)| owned(reply));
+    let replies: Vec<Document> = replies.collect::<Option<_>>()?;
+    let mut merged = replies.last()?.clone();
+    for field in ["cursorsKilled", "cursorsNotFound"] {
+        let listed = replies
+            .iter()
+            .filter_map(|reply| reply.get_array(field).ok());
+        let all: Vec<Bson> = listed.flatten().cloned().collect();
+        merged.insert(field, all);
+    }
+    RawDocumentBuf::try_from(&merged).ok()
 }
 
 /// Returns the last of the replies to `listDatabases`, with the databases of all. The databases of
@@ -229,6 +247,10 @@ impl Member {
     /// Returns the plan of a request outside of transactions. Fails for what the simulated router
     /// cannot do because several shards have the data.
     pub(super) fn plan_of(&self, request: &Request) -> Result<Plan, Fault> {
+        let kill = self.plan_of_kill(request);
+        if kill.has_stages() {
+            return Ok(kill);
+        }
         let shards = self.options.shards;
         if shards == 1 {
             return Ok(Plan::of_one(0));

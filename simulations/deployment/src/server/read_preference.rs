@@ -32,8 +32,8 @@ pub(crate) enum Choice {
     Nearest,
     /// The member with this index in the deployment, which has the cursor.
     Member(usize),
-    /// No member suits, because those of shards have no tags.
-    Nobody,
+    /// No member suits this mode, because those of shards have no tags.
+    Nobody(&'static str),
 }
 
 impl Choice {
@@ -51,7 +51,8 @@ impl Choice {
         }
         let suits = has_no_tags(preference);
         match preference.get_str("mode").unwrap_or_default() {
-            "secondary" | "nearest" if !suits => Self::Nobody,
+            "secondary" if !suits => Self::Nobody("secondary"),
+            "nearest" if !suits => Self::Nobody("nearest"),
             "secondary" => Self::Secondary,
             "nearest" => Self::Nearest,
             "primaryPreferred" if suits => Self::PrimaryPreferred,
@@ -65,7 +66,8 @@ impl Choice {
         match self {
             Self::Primary | Self::Member(_) => "primary",
             Self::PrimaryPreferred => "primaryPreferred",
-            Self::Secondary | Self::Nobody => "secondary",
+            Self::Secondary => "secondary",
+            Self::Nobody(mode) => mode,
             Self::SecondaryPreferred => "secondaryPreferred",
             Self::Nearest => "nearest",
         }

@@ -154,7 +154,8 @@ impl Member {
         }
         // If there are several shards, they learn the cluster time from the command.
         let known = self.routing.times.map(|times| times.cluster);
-        let choice = self.choice(&request);
+        let command = commands.first().and_then(|(_, command)| command.as_ref());
+        let choice = self.choice(&request, command.unwrap_or(&request.command));
         let forwarding = Forwarding {
             request,
             effect,
@@ -167,12 +168,15 @@ impl Member {
         self.send_on(conn, forwarding);
     }
 
-    /// Returns the member of a shard that executes a request: the one that has its cursor, or one
-    /// by the read preference.
-    fn choice(&self, request: &Request) -> Choice {
+    /// Returns the member of a shard that executes a command for a request: the one that has its
+    /// cursor, or one by the read preference.
+    fn choice(&self, request: &Request, command: &Document) -> Choice {
         let named = match request.name.as_str() {
-            "getMore" => integer_field(&request.command, "getMore"),
-            "killCursors" => self.cursors_to_kill(request).0.first().copied(),
+            "getMore" => integer_field(command, "getMore"),
+            "killCursors" => {
+                let ids = command.get_array("cursors").ok();
+                ids.and_then(|ids| ids.iter().find_map(integer))
+            }
             _ => None,
         };
         let cursor = named.and_then(|id| self.routing.cursors.get(&id));
@@ -337,6 +341,24 @@ impl Member {
         };
         let ids = ids.into_iter().flatten().filter_map(integer);
         ids.partition(|id| self.routing.cursors.contains_key(id))
+    }
+
+    /// Returns the plan of a `killCursors` of known cursors: each member gets those that it has,
+    /// one member after the other. The plan is empty if there are none, and for other requests.
+    pub(super) fn plan_of_kill(&self, request: &Request) -> Plan {
+        let mut by_member: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
+        for id in self.cursors_to_kill(request).0 {
+            if let Some(cursor) = self.routing.cursors.get(&id) {
+                let member = (cursor.shard, cursor.host);
+                by_member.entry(member).or_default().push(id);
+            }
+        }
+        let stages = by_member.into_iter().map(|((shard, _), ids)| {
+            let mut command = request.command.clone();
+            command.insert("cursors", ids);
+            vec![(shard, Some(command))]
+        });
+        stages.fold(Plan::default(), Plan::then)
     }
 
     /// Returns the shards of the known cursors that a `getMore` or a `killCursors` names.

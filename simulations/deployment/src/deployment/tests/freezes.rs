@@ -56,6 +56,22 @@ fn a_request_takes_effect_after_the_pause_although_its_client_has_gone() {
 }
 
 #[test]
+fn a_frozen_shard_executes_the_request_of_a_client_that_has_gone() {
+    let routers = vec![Address::tcp("router", 27017)];
+    let mut world = World::new(DeploymentOptions::sharded(routers), 1);
+    let (conn, later) = (world.connect(0), world.connect(0));
+    let shard = world.deployment.place_in_shard(0, 0).expect("a member");
+    world.deployment.freeze(world.now, shard, PAUSE);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" };
+    world.send(conn, &insert);
+    world.deployment.handle_disconnected(world.now, conn);
+    world.drain();
+    world.run_for(PAUSE);
+    let count = send(&mut world, later, doc! { "count": "c" });
+    assert_eq!(count.get_i32("n").ok(), Some(1));
+}
+
+#[test]
 fn a_pause_is_lengthened_and_ends_with_its_process() {
     let (mut world, conn) = standalone();
     let ping = doc! { "ping": 1, "$db": "d" };

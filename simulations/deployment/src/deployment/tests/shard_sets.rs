@@ -244,6 +244,46 @@ fn reads_go_to_members_that_suit_their_read_preference() {
 }
 
 #[test]
+fn no_member_suits_tags() {
+    let (mut world, conn) = cluster();
+    for mode in ["secondary", "nearest"] {
+        let tagged = doc! {
+            "count": "c", "$readPreference": { "mode": mode, "tags": [{ "dc": "east" }] },
+        };
+        let reply = send_to(&mut world, conn, "left", tagged);
+        assert_eq!(reply.get_i32("code").ok(), Some(133), "{reply}");
+        let text = reply.get_str("errmsg").expect("a message");
+        assert!(text.contains(&format!("{{ mode: \"{mode}\" }}")), "{text}");
+    }
+}
+
+#[test]
+fn a_read_that_waits_is_repeated_when_its_member_is_cut_off() {
+    let (mut world, conn) = cluster();
+    let primary = primary(&world, 0);
+    let [near, far] = others(&world, 0)[..] else {
+        panic!("two secondaries");
+    };
+    // The router reaches one secondary, which gets no further writes.
+    world.deployment.cut(world.now, 0, far);
+    world.deployment.cut(world.now, primary, near);
+    let written = send_to(&mut world, conn, "left", insert(1));
+    succeed(&written);
+    let after = written.get_timestamp("operationTime").expect("a time");
+    let count = doc! {
+        "count": "c", "readConcern": { "afterClusterTime": after },
+        "$readPreference": { "mode": "secondaryPreferred" }, "$db": "left",
+    };
+    world.send(conn, &count);
+    world.run_for(SECOND);
+    assert!(world.reply(conn).is_none(), "the secondary waits");
+    world.deployment.cut(world.now, 0, near);
+    world.drain();
+    let (_, _, reply) = world.reply(conn).expect("the reply of the primary");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}
+
+#[test]
 fn a_cursor_stays_with_its_member() {
     let (mut world, conn) = cluster();
     for id in 0..3 {
@@ -270,6 +310,46 @@ fn a_cursor_stays_with_its_member() {
             true => assert_eq!(more.get_i32("code").ok(), Some(6), "{more}"),
         }
     }
+}
+
+#[test]
+fn cursors_are_closed_on_all_their_members() {
+    let (mut world, conn) = cluster();
+    let mut opened = Vec::new();
+    for database in ["left", "right"] {
+        for id in 0..3 {
+            succeed(&send_to(&mut world, conn, database, insert(id)));
+        }
+        world.run_for(5 * SECOND);
+        for _ in 0..2 {
+            let find = doc! {
+                "find": "c", "batchSize": 1, "$readPreference": { "mode": "secondary" },
+            };
+            let found = send_to(&mut world, conn, database, find);
+            let id = found.get_document("cursor").and_then(|c| c.get_i64("id"));
+            opened.push(id.expect("an open cursor"));
+        }
+    }
+    let open = |world: &World| -> Vec<usize> {
+        let members = world.deployment.members.iter();
+        members.map(|member| member.open_cursors()).collect()
+    };
+    assert_eq!(open(&world), [4, 0, 1, 1, 0, 1, 1], "each in turn");
+    let mut cursors = opened.clone();
+    cursors.push(1234);
+    let kill = doc! { "killCursors": "c", "cursors": cursors };
+    let killed = send_to(&mut world, conn, "left", kill);
+    succeed(&killed);
+    let ids = |field: &str| -> Vec<i64> {
+        let ids = killed.get_array(field).expect("an array").iter();
+        ids.filter_map(bson::Bson::as_i64).collect()
+    };
+    let mut closed = ids("cursorsKilled");
+    closed.sort_unstable();
+    opened.sort_unstable();
+    assert_eq!(closed, opened, "{killed}");
+    assert_eq!(ids("cursorsNotFound"), [1234]);
+    assert_eq!(open(&world), [0; 7]);
 }
 
 #[test]

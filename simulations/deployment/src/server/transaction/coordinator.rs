@@ -223,6 +223,7 @@ impl Member {
                 if !self.carry_out(now, id, decision, from) {
                     return;
                 }
+                self.let_message_wait(now);
                 CommitContent::Done
             }
             CommitContent::Vote(vote) => return self.count_vote(now, id, from, vote),
@@ -230,6 +231,15 @@ impl Member {
         };
         let content = answer;
         self.send_to_shard(now, from, CommitMessage { id, content });
+    }
+
+    /// Lets the next message wait for a majority, also if there was nothing to log. A primary of an
+    /// earlier term, which gets no majority, can lack a transaction that a later one has prepared.
+    fn let_message_wait(&mut self, now: Instant) {
+        let has_all = self.replica.commit() >= self.replica.last().index;
+        if has_all && self.options.shard_members > 1 {
+            self.replica.append(now, Vec::new(), None);
+        }
     }
 
     fn count_vote(

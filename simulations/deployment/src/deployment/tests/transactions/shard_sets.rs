@@ -8,7 +8,7 @@ use super::{
     Client, TRANSIENT, client, fail, insert, set, succeed,
 };
 use crate::{
-    deployment::{ConnId, DeploymentOptions},
+    deployment::{ConnId, DeploymentOptions, MemberState},
     store::Namespace,
 };
 use bson::{Document, doc};
@@ -19,12 +19,17 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes a world of two routers and two shards of three members, and a connection to each router.
 fn cluster() -> (World, ConnId, ConnId) {
+    cluster_with(5, 20)
+}
+
+/// Makes such a world with these latencies between members, in milliseconds.
+fn cluster_with(min: u64, max: u64) -> (World, ConnId, ConnId) {
     let addresses = (0..2).map(|i| Address::tcp(&format!("router{i}"), 27017));
     let mut options = DeploymentOptions::sharded(addresses.collect());
     (options.shards, options.shard_members) = (2, 3);
     options.shard_election_timeout = SECOND;
-    options.network.min_latency = Duration::from_millis(5);
-    options.network.max_latency = Duration::from_millis(20);
+    options.network.min_latency = Duration::from_millis(min);
+    options.network.max_latency = Duration::from_millis(max);
     let mut world = World::new(options, 1);
     let (one, other) = (world.connect(0), world.connect(1));
     world.run_for(SECOND);
@@ -56,18 +61,37 @@ fn primary(world: &World, shard: usize) -> usize {
     world.deployment.primary_of_shard(shard).expect("a primary")
 }
 
+/// Returns the documents of the commits that the primary of a shard has not completed.
+fn kept_commits(world: &World, shard: usize) -> Vec<Document> {
+    let name = Namespace::new("config", "transaction_coordinators");
+    let store = world.deployment.store(primary(world, shard));
+    let collection = store.and_then(|store| store.collection(&name));
+    let documents = collection.into_iter().flat_map(|c| c.documents());
+    documents
+        .map(|document| Document::clone(document))
+        .collect()
+}
+
 /// Returns the number of commits that the primaries have not completed.
 fn coordinated(world: &World) -> usize {
-    let name = Namespace::new("config", "transaction_coordinators");
-    let stores = [0, 1].map(|shard| world.deployment.store(primary(world, shard)));
-    let collections = stores
-        .into_iter()
-        .flatten()
-        .map(|store| store.collection(&name));
-    collections
-        .flatten()
-        .map(|collection| collection.documents().count())
-        .sum()
+    (0..2).map(|shard| kept_commits(world, shard).len()).sum()
+}
+
+/// Cuts the primary of a shard off from the other members of the shard, and runs until one of them
+/// is primary. Returns the former primary, which does not know that yet.
+fn depose(world: &mut World, shard: usize) -> usize {
+    let old = primary(world, shard);
+    for other in world.deployment.places_of_shard(shard) {
+        if other != old {
+            world.deployment.cut(world.now, old, other);
+            world.deployment.cut(world.now, other, old);
+        }
+    }
+    while primary(world, shard) == old {
+        world.run_for(Duration::from_millis(1));
+    }
+    assert_eq!(world.deployment.state(old), Some(MemberState::Primary));
+    old
 }
 
 /// An event that strikes the primary of a shard during a commit.
@@ -147,6 +171,64 @@ fn a_commit_has_one_outcome_whatever_happens_to_a_primary_in_the_middle() {
         !commit_despite(Trouble::Crash, 1, 0),
         "shard 1 was not asked yet"
     );
+}
+
+#[test]
+fn a_primary_of_an_earlier_term_does_not_end_a_commit() {
+    let (mut world, conn, other) = cluster_with(1, 1);
+    let old = depose(&mut world, 1);
+    let one = client(conn, 1);
+    write_both(&mut world, one);
+    let commit = one.part(doc! { "commitTransaction": 1, "$db": "admin" });
+    world.send(conn, &commit);
+    let is_decided = |world: &World| {
+        let mut kept = kept_commits(world, 0).into_iter();
+        kept.any(|commit| commit.contains_key("decision"))
+    };
+    for _ in 0..30 {
+        if !is_decided(&world) {
+            world.run_for(Duration::from_millis(1));
+        }
+    }
+    assert!(is_decided(&world), "all have prepared");
+    // The decision is sent to the former primary, which does not know the transaction.
+    let new = primary(&world, 1);
+    world.deployment.kill(world.now, new);
+    world.drain();
+    assert_eq!(primary(&world, 1), old);
+    world.run_for(Duration::from_millis(10));
+    world.deployment.heal(world.now);
+    world.run_for(5 * SECOND);
+    world.deployment.restart(world.now, new);
+    world.drain();
+    world.run_for(5 * SECOND);
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    succeed(&reply);
+    assert_eq!(counts(&mut world, other), (1, 1));
+    assert_eq!(coordinated(&world), 0);
+    super::check_members(&mut world);
+}
+
+#[test]
+fn a_primary_of_an_earlier_term_does_not_deny_a_commit() {
+    let (mut world, conn, other) = cluster_with(1, 1);
+    depose(&mut world, 0);
+    let new = primary(&world, 0);
+    // The other router only reaches the former primary.
+    world.deployment.cut(world.now, 1, new);
+    let one = client(conn, 1);
+    succeed(&one.start(&mut world, to("left", insert(&[doc! { "_id": 1 }]))));
+    let committed = one.commit(&mut world);
+    succeed(&committed);
+    let token = committed.get_document("recoveryToken").expect("a token");
+    let commit = doc! {
+        "commitTransaction": 1, "recoveryToken": token.clone(), "writeConcern": { "w": 1 },
+        "$db": "admin",
+    };
+    let recovery = Client { conn: other, ..one };
+    let reply = recovery.go_on(&mut world, commit);
+    fail(&reply, 251, &["RetryableWriteError"]);
+    assert!(reply.contains_key("writeConcernError"), "{reply}");
 }
 
 #[test]
