@@ -341,6 +341,36 @@ fn a_prepared_transaction_commits_in_parts() {
 }
 
 #[test]
+fn commits_of_prepared_transactions_take_turns() {
+    let (mut world, conn, other) = shards();
+    let filled = doc! { "insert": "second", "documents": documents(), "$db": "left" };
+    let mut update = all();
+    update.extend(doc! { "update": "second", "$db": "left" });
+    let mut apart = insert("second", 1);
+    apart.insert("$db", "right");
+    for command in [filled, first(2, update), of(2, apart)] {
+        let (reply, _) = run(&mut world, other, conn, &command);
+        succeed(&reply);
+    }
+    begin(&mut world, conn, &commit(1));
+    begin(&mut world, other, &commit(2));
+    world.run_for(Duration::from_millis(100));
+    let mut parts = 0;
+    while world.deployment.has_parts() {
+        parts += 1;
+        assert!(parts < 100, "the commits go on");
+        world.deployment.run_part(world.now);
+        world.drain();
+    }
+    // Each of them makes its first part before.
+    assert!(parts > 2 * (PAUSES - 1), "{parts}");
+    for reply in both(&mut world, conn, other) {
+        succeed(&reply);
+    }
+    assert_eq!(on_shards(&world), (DOCUMENTS as usize, 1));
+}
+
+#[test]
 fn a_step_down_of_a_shard_does_not_lose_a_decided_commit() {
     for parts in 0..6 {
         let (mut world, conn, _) = shards();
