@@ -44,17 +44,16 @@ impl Member {
             match self.merge_part(&session, &self.pausing()) {
                 Ok(Merged::Complete) => {}
                 Ok(Merged::Later) => {
-                    self.note_paused(&session, true);
-                    request.progress = Some(Box::new(Progress::Commit));
+                    self.pause_commit(request, &session);
                     return self.pause(now, request);
                 }
-                Ok(Merged::After(session)) => {
-                    let deadline = self.time_limit_of(now, request);
-                    let effect = None;
-                    return Ok(Outcome::Wait(
-                        Waiting::Statement { session, effect },
-                        deadline,
-                    ));
+                Ok(Merged::After(first)) => {
+                    self.pause_commit(request, &session);
+                    let waiting = Waiting::Statement {
+                        session: first,
+                        effect: None,
+                    };
+                    return Ok(Outcome::Wait(waiting, self.time_limit_of(now, request)));
                 }
                 Err(error) => {
                     self.end_transaction(&session, State::Aborted);
@@ -71,6 +70,13 @@ impl Member {
             self.log_step(now, (session, part.number), Step::Commit(None), Some(bytes));
         }
         Ok(Outcome::Written(Reply::default()))
+    }
+
+    /// Notes that a commit goes on later. Its transaction no longer expires.
+    fn pause_commit(&mut self, request: &mut Request, session: &SessionKey) {
+        self.note_paused(session, true);
+        self.transactions.stop_expiry(session);
+        request.progress = Some(Box::new(Progress::Commit));
     }
 
     pub(super) fn abort_transaction(&mut self, request: &Request, part: Part) -> Answer {
