@@ -72,13 +72,6 @@ impl Member {
         Ok(Outcome::Written(Reply::default()))
     }
 
-    /// Notes that a commit goes on later. Its transaction no longer expires.
-    fn pause_commit(&mut self, request: &mut Request, session: &SessionKey) {
-        self.note_paused(session, true);
-        self.transactions.stop_expiry(session);
-        request.progress = Some(Box::new(Progress::Commit));
-    }
-
     pub(super) fn abort_transaction(&mut self, request: &Request, part: Part) -> Answer {
         self.write_concern(request)?;
         if self.transactions.is_prepared(&part.session) {
@@ -86,6 +79,13 @@ impl Member {
         }
         self.abort_part(part);
         Ok(Outcome::Written(Reply::default()))
+    }
+
+    /// Notes that a commit goes on later. Its transaction no longer expires.
+    fn pause_commit(&mut self, request: &mut Request, session: &SessionKey) {
+        self.note_paused(session, true);
+        self.transactions.stop_expiry(session);
+        request.progress = Some(Box::new(Progress::Commit));
     }
 
     /// True if a commit fails because its transaction is unknown or aborted, and another member of
