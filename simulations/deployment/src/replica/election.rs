@@ -206,7 +206,7 @@ impl Replica {
 
     /// Becomes the primary of the current term, and appends an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
-        self.staged = None;
+        self.forget_staged();
         let is_forced = self.config.is_forced;
         if self.config.term != self.term || is_forced {
             // A change that the former primary told to nobody is earlier.

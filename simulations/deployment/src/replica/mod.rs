@@ -219,7 +219,7 @@ impl Replica {
         self.sent.clear();
         self.events.clear();
         self.restart_sync();
-        self.staged = None;
+        self.forget_staged();
         self.arm_election(now);
         // The only member of a set needs no other votes and becomes the primary at once.
         if self.config.members.len() == 1 && self.may_start_election(now) {

@@ -377,6 +377,7 @@ impl Replica {
             }
             return Ok(is_applied);
         }
+        self.forget_staged();
         for (count, change) in entry.changes.iter().enumerate() {
             if let Err(misfit) = self.store.apply(change) {
                 let applied = entry.changes.iter().take(count).rev();
@@ -391,6 +392,7 @@ impl Replica {
     /// Rolls back all entries after `index`. None of them may be committed.
     fn roll_back_to(&mut self, index: u64) {
         assert!(index >= self.commit, "what a majority has is never undone");
+        self.forget_staged();
         self.keep_time();
         let mut entries = 0;
         while self.log.last().index > index {

@@ -30,9 +30,11 @@ impl Replica {
     /// changes of the entry. An error leaves the data unchanged.
     pub(super) fn apply_part(&mut self, entry: &Entry) -> Result<bool, Unapplied> {
         // All oplogs with an entry of this position have the same entries before it.
-        let known = self.staged.take();
-        let known = known.filter(|staged| staged.position == entry.position);
-        let mut staged = known.unwrap_or_else(|| Staged {
+        let is_known = |staged: &Staged| staged.position == entry.position;
+        if !self.staged.as_ref().is_some_and(is_known) {
+            self.forget_staged();
+        }
+        let mut staged = self.staged.take().unwrap_or_else(|| Staged {
             position: entry.position,
             applied: 0,
             store: self.store.clone(),
@@ -50,5 +52,12 @@ impl Replica {
         let before = mem::replace(&mut self.store, staged.store);
         self.garbage.add(entry.bytes(), before);
         Ok(true)
+    }
+
+    /// Drops the copy of the data with a part of an entry, if there is one.
+    pub(super) fn forget_staged(&mut self) {
+        if let Some(staged) = self.staged.take() {
+            self.garbage.add(staged.store.bytes(), staged);
+        }
     }
 }

@@ -134,6 +134,7 @@ impl Replica {
         if self.has_small_messages {
             store.keep_garbage();
         }
+        self.forget_staged();
         self.keep_time();
         let bytes = self.store.bytes().saturating_add(self.log.size().1);
         let before = (

@@ -407,6 +407,43 @@ fn an_entry_with_many_changes_is_applied_in_parts_and_seen_at_its_end() {
 }
 
 #[test]
+fn a_part_of_an_entry_is_forgotten_when_another_entry_takes_its_place() {
+    let namespace = Namespace::new("d", "c");
+    let create = Change::CreateCollection {
+        namespace: namespace.clone(),
+        options: Arc::new(doc! {}),
+        serial: 1,
+    };
+    let insert = |record: u64| Change::Insert {
+        namespace: namespace.clone(),
+        record,
+        document: Arc::new(doc! { "_id": record as i64 }),
+        origin: Origin::default(),
+    };
+    let many: Vec<Change> = std::iter::once(create)
+        .chain((1..=1200).map(insert))
+        .collect();
+    let mut replica = member();
+    replica.run_jobs();
+    let mut is_staged_after = |term: u64, changes: Vec<Change>| {
+        let position = Position { term, index: 1 };
+        let kind = Kind::Append {
+            previous: Position::default(),
+            entries: vec![Arc::new(Entry::new(position, (NO_TIME, 0), changes, None))],
+            commit: 0,
+        };
+        replica.handle_message(Instant::ZERO, 1, message(term, kind));
+        replica.staged.is_some()
+    };
+    assert!(is_staged_after(1, many), "a part was applied");
+    assert!(
+        !is_staged_after(2, Vec::new()),
+        "the next primary has another"
+    );
+    assert!(replica.store().collection(&namespace).is_none());
+}
+
+#[test]
 fn earlier_data_is_made_in_parts() {
     let namespace = Namespace::new("d", "c");
     let mut replica = member();

@@ -73,8 +73,9 @@ pub(super) enum Waiting {
     /// A write waits for the end of a transaction, or a statement of a transaction waits for a
     /// command that changes the catalog.
     Lock(Box<Lock>),
-    /// A command of a transaction waits for the end of a statement of the same session, which has
-    /// paused on another connection.
+    /// A command waits for the end of a statement or a commit of this session, which has paused on
+    /// another connection. The session is that of the command, or that of a commit which changes
+    /// the same collections.
     Statement {
         session: SessionKey,
         effect: Option<FailEffect>,

@@ -292,11 +292,11 @@ impl Member {
     }
 
     /// True for a write or a commit that has paused, that waits for its search, or whose next part
-    /// waits for a transaction.
+    /// waits for another transaction.
     pub(super) fn has_begun(&self, request: &Request, waiting: &Waiting) -> bool {
         let has_begun = match waiting {
             Waiting::Part { .. } | Waiting::Job { .. } => true,
-            Waiting::Lock(_) => request.progress.is_some(),
+            Waiting::Lock(_) | Waiting::Statement { .. } => request.progress.is_some(),
             _ => false,
         };
         has_begun && (self.is_write(request) || request.name == "commitTransaction")

@@ -360,7 +360,11 @@ impl Member {
     /// Returns the data that a level sees. The last such data is kept, because reads of the same
     /// data often follow each other.
     fn view_of(&mut self, request: &mut Request, level: Level) -> Result<Seen, Fault> {
-        if let Some(store) = self.jobs.earlier.take() {
+        if self.jobs.has_done() {
+            // The job has read the data, which is not made again.
+            let Some(store) = self.jobs.earlier.take() else {
+                return Ok(Seen::Newest);
+            };
             let at = match level {
                 Level::Snapshot(at) => at,
                 _ => None,

@@ -251,7 +251,8 @@ impl Collection {
     }
 
     /// Stores a document, in the place of the record's former document if there is one. The record
-    /// is set first, so that [`take`](Self::take) can undo an interrupted call.
+    /// is set first, so that [`take`](Self::take), or a call with the former document, can undo an
+    /// interrupted call.
     pub(crate) fn put(&mut self, record: u64, document: Shared) {
         self.bytes += bytes_of(&document);
         let former = self.records.insert(record, document.clone());
@@ -446,4 +447,25 @@ fn sorted(mut records: Vec<u64>) -> Vec<u64> {
 
 fn bytes_of(document: &Document) -> u64 {
     super::size::of(document) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_was_interrupted_before_the_indexes_can_be_undone() {
+        let mut collection = Collection::new(Arc::default(), 1);
+        collection.add_index(0, Arc::new(doc! { "key": { "a": 1 }, "name": "a_1" }));
+        let former = Arc::new(doc! { "_id": 1, "a": ["x", "y"] });
+        collection.put(1, former.clone());
+        let (before, bytes) = (collection.clone(), collection.indexes[0].bytes());
+        assert!(bytes > 0);
+        let changed = Arc::new(doc! { "_id": 1, "a": ["y", "z"] });
+        collection.bytes = collection.bytes - bytes_of(&former) + bytes_of(&changed);
+        collection.records.insert(1, changed);
+        collection.put(1, former);
+        assert_eq!(collection, before);
+        assert_eq!(collection.indexes[0].bytes(), bytes);
+    }
 }

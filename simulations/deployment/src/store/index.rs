@@ -207,13 +207,16 @@ impl Index {
     /// Adds the keys of a document. A document that [`check`](Self::check) refuses, which another
     /// member accepted, has no key.
     pub(crate) fn insert(&mut self, record: u64, document: &Document) {
-        let Ok(Keys { keys, bytes }) = self.keys(document) else {
+        let Ok(Keys { keys, .. }) = self.keys(document) else {
             return;
         };
-        self.bytes += bytes;
         self.is_multikey |= keys.len() > 1;
         for key in keys {
-            self.entries.insert((key.into(), record), ());
+            let bytes = keys::bytes_of(&key);
+            // After an interrupted change, keys can be there already.
+            if self.entries.insert((key.into(), record), ()).is_none() {
+                self.bytes += bytes;
+            }
         }
     }
 

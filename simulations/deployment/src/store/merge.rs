@@ -106,6 +106,16 @@ impl Store {
         }
     }
 
+    /// True if the first part of a commit in parts makes all changes of the transaction.
+    pub(crate) fn merges_in(&self, parts: &Parts, changes: &[Change]) -> bool {
+        changes.iter().all(|change| {
+            let is_in_part = !parts.is_over();
+            let collection = change.namespace().and_then(|name| self.collection(name));
+            parts.count(collection, change.bytes());
+            is_in_part
+        })
+    }
+
     /// Makes the changes of a transaction, which were made in parts, as a part of the running
     /// command. All of them become visible at once.
     ///

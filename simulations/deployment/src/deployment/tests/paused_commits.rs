@@ -223,6 +223,61 @@ fn another_attempt_waits_for_a_paused_commit() {
 }
 
 #[test]
+fn a_retryable_write_of_its_session_waits_for_a_paused_commit() {
+    let (mut world, conn, other) = paused(doc! {});
+    let mut write = of(1, insert("another", 1));
+    write.remove("autocommit");
+    write.insert("txnNumber", 2_i64);
+    begin(&mut world, other, &write);
+    for reply in both(&mut world, conn, other) {
+        succeed(&reply);
+    }
+    assert_eq!(count(&mut world, other, doc! { "t": 1 }), DOCUMENTS);
+    check_members(&mut world);
+}
+
+#[test]
+fn a_transaction_that_is_committing_does_not_expire() {
+    let (mut world, conn, other) = filled_set();
+    let (reply, _) = run(&mut world, conn, other, &first(1, all()));
+    succeed(&reply);
+    check_members(&mut world);
+    begin(&mut world, conn, &commit(1));
+    assert!(world.reply(conn).is_none(), "it has paused");
+    world.run_for(Duration::from_secs(61));
+    succeed(&finish(&mut world, conn));
+    assert_eq!(count(&mut world, other, doc! { "t": 1 }), DOCUMENTS);
+}
+
+/// Inserts many documents in the transaction of the second session.
+fn insert_many(world: &mut World, conn: ConnId, third: ConnId) {
+    let fresh = |n: i32| doc! { "_id": -1 - n, "t": 1 };
+    let fresh: Vec<Document> = (0..1000).map(fresh).collect();
+    let fresh = first(2, doc! { "insert": "c", "documents": fresh });
+    let (reply, _) = run(world, conn, third, &fresh);
+    succeed(&reply);
+}
+
+#[test]
+fn a_commit_that_waits_for_another_one_goes_on_after_its_client_has_disconnected() {
+    let (mut world, conn, other) = filled_set();
+    let third = world.connect(world.deployment.primary().expect("a primary"));
+    let (reply, _) = run(&mut world, conn, third, &first(1, all()));
+    succeed(&reply);
+    insert_many(&mut world, other, third);
+    begin(&mut world, conn, &commit(1));
+    begin(&mut world, other, &commit(2));
+    world.deployment.handle_disconnected(world.now, other);
+    succeed(&finish(&mut world, conn));
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    assert_eq!(count(&mut world, third, doc! { "t": 1 }), DOCUMENTS + 1000);
+    succeed(&send(&mut world, third, commit(2)));
+    check_members(&mut world);
+}
+
+#[test]
 fn writes_to_the_collections_of_a_paused_commit_wait_and_others_do_not() {
     let (mut world, conn, other) = paused(doc! {});
     let mut apart = insert("another", 1);
@@ -243,13 +298,9 @@ fn writes_to_the_collections_of_a_paused_commit_wait_and_others_do_not() {
 fn two_long_commits_of_one_collection_follow_each_other() {
     let (mut world, conn, other) = filled_set();
     let third = world.connect(world.deployment.primary().expect("a primary"));
-    let fresh = |n: i32| doc! { "_id": -1 - n, "t": 1 };
-    let fresh: Vec<Document> = (0..1000).map(fresh).collect();
     let (reply, _) = run(&mut world, conn, third, &first(1, all()));
     succeed(&reply);
-    let fresh = first(2, doc! { "insert": "c", "documents": fresh });
-    let (reply, _) = run(&mut world, other, third, &fresh);
-    succeed(&reply);
+    insert_many(&mut world, other, third);
     begin(&mut world, conn, &commit(1));
     begin(&mut world, other, &commit(2));
     let find = doc! { "count": "c", "query": { "_id": { "$in": [-1000, 0, 1499] }, "t": 1 } };
@@ -337,6 +388,36 @@ fn a_prepared_transaction_commits_in_parts() {
     };
     succeed(&reply);
     assert!(pauses >= PAUSES, "{pauses}");
+    assert_eq!(on_shards(&world), (DOCUMENTS as usize, 1));
+}
+
+#[test]
+fn commits_of_prepared_transactions_take_turns() {
+    let (mut world, conn, other) = shards();
+    let filled = doc! { "insert": "second", "documents": documents(), "$db": "left" };
+    let mut update = all();
+    update.extend(doc! { "update": "second", "$db": "left" });
+    let mut apart = insert("second", 1);
+    apart.insert("$db", "right");
+    for command in [filled, first(2, update), of(2, apart)] {
+        let (reply, _) = run(&mut world, other, conn, &command);
+        succeed(&reply);
+    }
+    begin(&mut world, conn, &commit(1));
+    begin(&mut world, other, &commit(2));
+    world.run_for(Duration::from_millis(100));
+    let mut parts = 0;
+    while world.deployment.has_parts() {
+        parts += 1;
+        assert!(parts < 100, "the commits go on");
+        world.deployment.run_part(world.now);
+        world.drain();
+    }
+    // Each of them makes its first part before.
+    assert!(parts > 2 * (PAUSES - 1), "{parts}");
+    for reply in both(&mut world, conn, other) {
+        succeed(&reply);
+    }
     assert_eq!(on_shards(&world), (DOCUMENTS as usize, 1));
 }
 

@@ -1,7 +1,7 @@
 //! Tests of reads of earlier data that are executed in parts.
 
 use super::{
-    parts::{DOCUMENTS, begin, expensive, filled_members, go_on, run},
+    parts::{DOCUMENTS, begin, expensive, filled_members, filled_set, go_on, run},
     paused_transactions::first,
     world::{World, send},
 };
@@ -94,6 +94,39 @@ fn a_long_query_of_earlier_data_sees_them_in_its_job() {
     assert_eq!(counted(&reply), Some(DOCUMENTS), "{reply}");
     let cursor = reply.get_document("cursor").expect("a cursor");
     assert_eq!(cursor.get_timestamp("atClusterTime").ok(), Some(at));
+}
+
+#[test]
+fn a_query_of_what_a_majority_has_runs_once_although_others_write_meanwhile() {
+    let (mut world, conn, other) = filled_set();
+    while !world.deployment.is_level() || world.deployment.has_parts() {
+        go_on(&mut world);
+    }
+    let stages = vec![doc! { "$match": expensive() }, doc! { "$count": "n" }];
+    let read = doc! {
+        "aggregate": "c", "pipeline": stages, "cursor": {}, "readConcern": { "level": "majority" },
+    };
+    begin(&mut world, conn, &read);
+    let primary = world.deployment.primary().expect("a primary");
+    for member in (0..3).filter(|member| *member != primary) {
+        world.deployment.kill(world.now, member);
+    }
+    let fresh: Vec<Document> = (0..1000).map(|n| doc! { "_id": -1 - n }).collect();
+    let insert = doc! { "insert": "c", "documents": fresh, "writeConcern": { "w": 1 } };
+    begin(&mut world, other, &insert);
+    while world.deployment.has_parts() {
+        world.deployment.run_part(world.now);
+        world.drain();
+    }
+    let (_, _, inserted) = world.reply(other).expect("an answer of the primary");
+    assert_eq!(inserted.get_i32("n").ok(), Some(1000), "{inserted}");
+    assert!(world.reply(conn).is_none(), "the query waits for its job");
+    while let Some(job) = world.deployment.poll_job(world.now) {
+        world.deployment.handle_job_done(world.now, job.run());
+        world.drain();
+    }
+    let (_, _, reply) = world.reply(conn).expect("an answer after its job");
+    assert_eq!(counted(&reply), Some(DOCUMENTS), "{reply}");
 }
 
 #[test]

@@ -44,17 +44,16 @@ impl Member {
             match self.merge_part(&session, &self.pausing()) {
                 Ok(Merged::Complete) => {}
                 Ok(Merged::Later) => {
-                    self.note_paused(&session, true);
-                    request.progress = Some(Box::new(Progress::Commit));
+                    self.pause_commit(request, &session);
                     return self.pause(now, request);
                 }
-                Ok(Merged::After(session)) => {
-                    let deadline = self.time_limit_of(now, request);
-                    let effect = None;
-                    return Ok(Outcome::Wait(
-                        Waiting::Statement { session, effect },
-                        deadline,
-                    ));
+                Ok(Merged::After(first)) => {
+                    self.pause_commit(request, &session);
+                    let waiting = Waiting::Statement {
+                        session: first,
+                        effect: None,
+                    };
+                    return Ok(Outcome::Wait(waiting, self.time_limit_of(now, request)));
                 }
                 Err(error) => {
                     self.end_transaction(&session, State::Aborted);
@@ -80,6 +79,13 @@ impl Member {
         }
         self.abort_part(part);
         Ok(Outcome::Written(Reply::default()))
+    }
+
+    /// Notes that a commit goes on later. Its transaction no longer expires.
+    fn pause_commit(&mut self, request: &mut Request, session: &SessionKey) {
+        self.note_paused(session, true);
+        self.transactions.stop_expiry(session);
+        request.progress = Some(Box::new(Progress::Commit));
     }
 
     /// True if a commit fails because its transaction is unknown or aborted, and another member of

@@ -48,7 +48,8 @@ pub(in crate::server) struct Lock {
 
 impl Member {
     /// Executes a command that writes outside of transactions, or its next part. If this would
-    /// conflict with an open transaction, undoes it and lets it wait.
+    /// conflict with an open transaction, undoes it and lets it wait. A retryable write waits until
+    /// the transaction of its session has no paused statement, and no paused commit.
     pub(in crate::server) fn execute_write(
         &mut self,
         now: Instant,
@@ -56,6 +57,11 @@ impl Member {
     ) -> Answer {
         if !self.transactions.has_open() {
             return self.execute_data(now, request);
+        }
+        if let Some(session) = self.occupied_session_of(request) {
+            let effect = None;
+            let waiting = Waiting::Statement { session, effect };
+            return Ok(Outcome::Wait(waiting, self.time_limit_of(now, request)));
         }
         let again = (request.command.clone(), again(request.progress.as_deref()));
         let next = self.replica.next_time(self.wall_millis(now));

@@ -7,18 +7,12 @@ use super::{
 };
 use crate::{
     replica::{SessionKey, Step},
-    server::{Member, job::STEPS, parts::parts_of},
+    server::{Member, parts::parts_of},
     store::{Change, Parts, Store, StoreError},
 };
 use bson::Timestamp;
 use onionskin_core::time::Instant;
 use std::sync::Arc;
-
-/// The steps of a commit for each change.
-const STEPS_OF_CHANGE: usize = 100;
-
-/// The bytes of changes for which a commit takes one more step.
-const BYTES_PER_STEP: usize = 64;
 
 /// The result of a part of a commit.
 #[derive(Debug)]
@@ -42,12 +36,6 @@ pub(super) struct Decided {
 }
 
 impl Transaction {
-    /// True if a commit takes so few steps that it need not pause.
-    fn is_short(&self) -> bool {
-        let steps = STEPS_OF_CHANGE * self.changes.len() + self.bytes / BYTES_PER_STEP;
-        steps as u64 <= STEPS
-    }
-
     /// True if the transaction is committing in parts, and this change is one of a collection that
     /// it changes.
     pub(super) fn is_merging(&self, change: &Change) -> bool {
@@ -67,6 +55,17 @@ impl Transactions {
         };
         let mut others = self.open.iter().filter(|other| *other != session);
         others.find(concerns_own).copied()
+    }
+
+    /// Returns the first prepared transaction that is committing and need not wait for another one.
+    fn next_decided(&self) -> Option<(SessionKey, Decided)> {
+        let may_go_on = |session: &SessionKey| {
+            let has_begun = self.get(session).is_some_and(|open| open.merge.is_some());
+            has_begun || self.merging_before(session).is_none()
+        };
+        let mut decided = self.decided.iter();
+        let (session, decided) = decided.find(|(session, _)| may_go_on(session))?;
+        Some((*session, *decided))
     }
 }
 
@@ -94,8 +93,9 @@ impl Member {
                 if let Some(first) = first {
                     return Ok(Merged::After(first));
                 }
-                if parts.pause_after.is_none() || open.is_short() {
-                    let changes = &open.changes;
+                let pauses = parts.pause_after.is_some();
+                let changes = &open.changes;
+                if !pauses || store.merges_in(&parts_of(pauses), changes) {
                     let merged = make(store, is_prepared, |store| store.merge(changes));
                     return merged.map(|()| Merged::Complete);
                 }
@@ -150,16 +150,17 @@ impl Member {
         true
     }
 
-    /// Makes the next part of each commit of a prepared transaction.
+    /// Makes the next part of one commit of a prepared transaction.
     pub(in crate::server) fn go_on_with_commits(&mut self, now: Instant) {
-        for (session, decided) in self.transactions.decided.clone() {
-            if self.go_on_committing(now, session, decided) {
-                let message = CommitMessage {
-                    id: (session, decided.number),
-                    content: CommitContent::Done,
-                };
-                self.send_to_shard(now, decided.coordinator, message);
-            }
+        let Some((session, decided)) = self.transactions.next_decided() else {
+            return;
+        };
+        if self.go_on_committing(now, session, decided) {
+            let message = CommitMessage {
+                id: (session, decided.number),
+                content: CommitContent::Done,
+            };
+            self.send_to_shard(now, decided.coordinator, message);
         }
     }
 }

@@ -214,13 +214,19 @@ impl Transactions {
     /// Notes that the open transaction of a session was prepared. It no longer expires. Returns its
     /// data, which no statement reads any more.
     fn note_prepared(&mut self, session: &SessionKey, time: Timestamp) -> Option<Store> {
+        self.stop_expiry(session);
         let open = self.get_mut(session)?;
         open.prepared = Some(time);
-        let store = std::mem::take(&mut open.store);
         open.unshared.clear();
-        let expiry = (open.expires_at, *session);
-        self.expiries.remove(&expiry);
-        Some(store)
+        Some(std::mem::take(&mut open.store))
+    }
+
+    /// Lets the open transaction of a session no longer expire.
+    fn stop_expiry(&mut self, session: &SessionKey) {
+        if let Some(open) = self.get(session) {
+            let expiry = (open.expires_at, *session);
+            self.expiries.remove(&expiry);
+        }
     }
 
     /// True if prepared transactions are committing.

@@ -1,11 +1,12 @@
 //! Statements that have paused, or that wait for their queries. The session of such a statement
-//! takes no other one meanwhile, and a transaction whose statement does not go on is aborted.
+//! takes no other one and no retryable write meanwhile, and a transaction whose statement does not
+//! go on is aborted.
 
 use super::{Part, Transactions};
 use crate::{
     deployment::ConnId,
     replica::{ReplicaEvent, SessionKey},
-    server::{Member, connection::Request, fault::Fault},
+    server::{Member, connection::Request, fault::Fault, retry::session_key},
 };
 
 impl Transactions {
@@ -30,6 +31,16 @@ impl Member {
         let open = self.transactions.get(session);
         let paused = open.filter(|open| open.paused.is_some() || open.merge.is_some());
         paused.is_some_and(|open| open.paused != conn)
+    }
+
+    /// Returns the session of a retryable write that has not begun, if a statement or the commit of
+    /// its open transaction has paused. The write would abort the transaction.
+    pub(in crate::server) fn occupied_session_of(&self, request: &Request) -> Option<SessionKey> {
+        let has_begun = request.progress.is_some() || self.jobs.has_done();
+        let is_retryable = request.command.contains_key("txnNumber");
+        let session = session_key(&request.command)?;
+        let waits = is_retryable && !has_begun && self.is_occupied(self.running, &session);
+        waits.then_some(session)
     }
 
     /// Fails if a statement would go on in another transaction than the one in which it has paused.

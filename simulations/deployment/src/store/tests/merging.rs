@@ -58,6 +58,22 @@ fn a_merge_in_parts_is_seen_at_its_end_and_equals_a_whole_one() {
 }
 
 #[test]
+fn the_indexes_of_a_collection_decide_whether_a_merge_is_short() {
+    let mut store = filled((0..300).map(|n| doc! { "_id": n }).collect());
+    let _ = store.take_changes();
+    let mut copy = store.clone();
+    let new = (1000..1300).map(|n| doc! { "_id": n }).collect();
+    with(|e| copy.insert(&namespace(), new, true, e)).expect("an insert");
+    let changes = copy.take_changes();
+    assert!(store.merges_in(&part(), &changes));
+    for field in ["a", "b", "c", "d", "e"] {
+        let created = store.create_indexes(&namespace(), &[doc! { "key": { field: 1 } }]);
+        assert!(created.is_ok(), "{created:?}");
+    }
+    assert!(!store.merges_in(&part(), &changes));
+}
+
+#[test]
 fn a_collection_that_is_created_beside_a_merge_has_its_own_serial_number() {
     let (mut store, changes) = transaction();
     let mut merge = store.begin_merge(changes);
