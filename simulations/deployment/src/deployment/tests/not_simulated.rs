@@ -2,7 +2,7 @@
 
 use super::{
     fidelity::fill,
-    world::{World, send, standalone},
+    world::{World, of_release, send, standalone},
 };
 use crate::deployment::ConnId;
 use bson::{Document, doc};
@@ -130,6 +130,55 @@ fn pipelines_and_commands_fail_as_on_a_server_that_does_not_know_them() {
         ),
     ];
     check(&mut world, conn, cases);
+}
+
+#[test]
+fn a_field_fails_as_an_unknown_one_of_its_release() {
+    let find = doc! { "find": "c" };
+    let cases = [
+        (find, "$_resumeAfter", "FindCommandRequest.$_resumeAfter"),
+        (aggregate(&[]), "exchange", "aggregate.exchange"),
+    ];
+    for (release, code) in [([4, 4, 29], 9), ([5, 0, 31], 40415)] {
+        let (mut world, conn) = of_release(release);
+        for (command, field, path) in &cases {
+            let mut with = |field: &str| {
+                let mut command = command.clone();
+                command.insert(field, doc! { "a": 1 });
+                send(&mut world, conn, command)
+            };
+            let (refused, unknown) = (with(field), with("bogus"));
+            for reply in [&refused, &unknown] {
+                assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+            }
+            let information = refused.get_document("errInfo").ok();
+            assert_eq!(
+                information,
+                Some(&doc! { "notSimulated": *path }),
+                "{refused}"
+            );
+            assert!(!unknown.contains_key("errInfo"), "{unknown}");
+        }
+    }
+}
+
+#[test]
+fn what_match_does_not_permit_fails_as_on_every_server() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    for (filter, code) in [
+        (doc! { "$where": "true" }, 2),
+        (doc! { "$or": [{ "n": { "$near": [0, 0] } }] }, 5_626_500),
+    ] {
+        for before in [vec![], vec![doc! { "$limit": 1 }]] {
+            let stages = [before, vec![doc! { "$match": filter.clone() }]].concat();
+            let reply = send(&mut world, conn, aggregate(&stages));
+            assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+            let message = reply.get_str("errmsg").unwrap_or_default();
+            assert!(message.contains("not allowed in this context"), "{reply}");
+            assert!(!reply.contains_key("errInfo"), "{reply}");
+        }
+    }
 }
 
 #[test]
