@@ -83,6 +83,12 @@ fn queries_fail_as_on_a_server_without_the_operator_its_index_or_javascript() {
             "unknown top level operator: $sampleRate",
         ),
         (
+            "$meta",
+            doc! { "find": "c", "sort": { "n": { "$meta": "textScore" } } },
+            15974,
+            "Illegal key in $sort specification: n: {",
+        ),
+        (
             "FindCommandRequest.$_requestResumeToken",
             doc! { "find": "c", "$_requestResumeToken": true },
             40415,
