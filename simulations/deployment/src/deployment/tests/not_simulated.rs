@@ -5,7 +5,7 @@ use super::{
     world::{World, of_release, send, standalone},
 };
 use crate::deployment::ConnId;
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 fn aggregate(stages: &[Document]) -> Document {
     doc! { "aggregate": "c", "pipeline": stages.to_vec(), "cursor": {} }
@@ -222,4 +222,25 @@ fn an_entry_of_write_errors_tells_what_is_not_simulated() {
         Some(&doc! { "notSimulated": "$where" }),
         "{reply}"
     );
+}
+
+#[test]
+fn the_errors_of_a_write_have_messages_of_a_bounded_size() {
+    let (mut world, conn) = standalone();
+    let unknown = format!("${}", "x".repeat(4000));
+    let delete = |operator: &str| doc! { "q": { operator: 1 }, "limit": 0 };
+    let mut deletes = vec![delete("$where")];
+    deletes.extend(vec![delete(&unknown); 300]);
+    deletes.push(delete("$where"));
+    let command = doc! { "delete": "c", "deletes": deletes, "ordered": false };
+    let reply = send(&mut world, conn, command);
+    let errors = reply.get_array("writeErrors").expect("all fail");
+    assert_eq!(errors.len(), 302);
+    for (error, has_message) in [(errors.first(), true), (errors.last(), false)] {
+        let error = error.and_then(Bson::as_document).expect("an error");
+        assert_eq!(error.get_i32("code").ok(), Some(6_108_304), "{error}");
+        let message = error.get_str("errmsg").expect("a text");
+        assert_eq!(!message.is_empty(), has_message, "{error}");
+        assert_eq!(error.contains_key("errInfo"), has_message, "{error}");
+    }
 }
