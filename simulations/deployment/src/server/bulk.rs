@@ -5,7 +5,7 @@ use super::{
     connection::Request,
     dispatch::{Answer, Outcome},
     document::{integer, truth},
-    fault::{Fault, bad_value, fault},
+    fault::{Fault, Reasons, bad_value, fault},
     insert::too_large,
     parts::{Ended, Part, Progress, Statement, Sums},
     reply::{Body, Reply},
@@ -106,6 +106,7 @@ struct Results {
     deleted: u64,
     errors: u64,
     entries: Vec<Shared>,
+    reasons: Reasons,
 }
 
 fn number(n: u64) -> i32 {
@@ -144,8 +145,9 @@ impl Results {
         }
     }
 
-    fn fail(&mut self, index: usize, error: &StoreError) {
+    fn fail(&mut self, index: usize, mut error: StoreError) {
         self.errors += 1;
+        self.reasons.count(&mut error);
         let mut entry = doc! {
             "ok": 0.0, "idx": number(index as u64), "code": error.code,
             "errmsg": error.message.as_str(), "n": 0,
@@ -186,7 +188,7 @@ impl Sums<BulkStatement> for Bulk {
     }
 
     fn fail(&mut self, index: usize, error: StoreError) {
-        self.results.fail(index, &error);
+        self.results.fail(index, error);
     }
 
     fn tally(&mut self) -> &mut Tally {

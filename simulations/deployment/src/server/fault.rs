@@ -1,7 +1,11 @@
 //! Errors that the server raises in addition to those of the store, and the classes of errors.
 
-use crate::store::StoreError;
+use crate::store::{StoreError, encoded_bytes};
 use bson::Document;
+
+/// The size of the messages and `errInfo` of a command's write errors after which further errors
+/// have neither, in bytes.
+const MAX_REASONS_BYTES: usize = 1024 * 1024;
 
 /// The error of a command that failed.
 #[derive(Clone, Debug)]
@@ -28,6 +32,23 @@ impl Fault {
     pub(super) fn not_simulated(mut self, what: &str) -> Self {
         self.error = self.error.not_simulated(what);
         self
+    }
+}
+
+/// The size of the messages and `errInfo` of a command's write errors, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reasons(usize);
+
+impl Reasons {
+    /// Counts a write error. In a list that is too long, it loses its message, as on a server, and
+    /// its `errInfo`.
+    pub(super) fn count(&mut self, error: &mut StoreError) {
+        if self.0 > MAX_REASONS_BYTES {
+            error.message.clear();
+            error.details.remove("errInfo");
+        }
+        let info = error.details.get_document("errInfo");
+        self.0 += error.message.len() + info.map_or(0, encoded_bytes);
     }
 }
 

@@ -3,13 +3,14 @@
 
 use super::{
     Member,
+    auth::unauthorized,
     connection::Request,
     dispatch::writes_documents,
     fault::{Fault, fault},
     read::pipeline_writes,
     read_concern::View,
 };
-use crate::store::{Namespace, SYSTEM_DATABASES, display};
+use crate::store::{Namespace, SYSTEM_DATABASES};
 use bson::{Bson, doc};
 use onionskin_core::time::Instant;
 
@@ -53,13 +54,6 @@ const HIDDEN: [(&str, Servers); 18] = [
     ("config.mongos", Servers::Shards),
     ("config.version", Servers::Shards),
 ];
-
-/// Returns the error of a command that the user may not run.
-fn unauthorized(request: &Request) -> Fault {
-    let (database, command) = (&request.database, display(&request.command));
-    let text = format!("not authorized on {database} to execute command {command}");
-    fault(13, text)
-}
 
 impl Member {
     /// Returns an error if a command writes documents of a collection that only the server writes,

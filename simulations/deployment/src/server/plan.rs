@@ -315,7 +315,7 @@ impl Member {
                 let stages = command.get_array("pipeline").map(Vec::as_slice);
                 let stages = stages.unwrap_or_default();
                 if stages.first().is_some_and(is_of_cluster) {
-                    return Err(of_several("an aggregation over the whole cluster"));
+                    return Err(of_several("a change stream over the whole cluster"));
                 }
                 let output = output_of(request).map(|output| of(&output.database));
                 std::iter::once(own).chain(output).collect()
@@ -346,14 +346,13 @@ fn of_several(what: &str) -> Fault {
     fault(238, text)
 }
 
-/// True for a stage that must ask all shards.
+/// True for a change stream that must ask all shards.
 fn is_of_cluster(stage: &Bson) -> bool {
     let Some(stage) = stage.as_document() else {
         return false;
     };
     let stream = stage.get_document("$changeStream");
-    let is_stream = stream.is_ok_and(|s| s.get_bool("allChangesForCluster").unwrap_or(false));
-    is_stream || stage.contains_key("$currentOp")
+    stream.is_ok_and(|stream| stream.get_bool("allChangesForCluster").unwrap_or(false))
 }
 
 /// Returns the collection that the last stage of a pipeline writes to.

@@ -5,7 +5,7 @@ use super::{
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
     document::{integer, truth},
-    fault::{Fault, bad_value, fault, type_mismatch},
+    fault::{Fault, Reasons, bad_value, fault, type_mismatch},
     field_names::check_updated,
     hello::election_id,
     parts::{Ended, Part, Progress, Statement, Sums},
@@ -30,6 +30,7 @@ pub(super) struct Tally {
     modified: u64,
     upserted: Vec<Shared>,
     errors: Vec<Shared>,
+    reasons: Reasons,
     pub(super) retried: Vec<i32>,
     pub(super) effects: Vec<(usize, Effect)>,
 }
@@ -58,9 +59,11 @@ impl Tally {
 
     pub(super) fn forget_errors(&mut self) {
         self.errors.clear();
+        self.reasons = Reasons::default();
     }
 
-    pub(super) fn fail(&mut self, index: usize, error: StoreError) {
+    pub(super) fn fail(&mut self, index: usize, mut error: StoreError) {
+        self.reasons.count(&mut error);
         let entry = WriteError { index, error };
         self.errors.push(Shared::new(entry.to_document()));
     }

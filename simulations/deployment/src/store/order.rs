@@ -1,6 +1,7 @@
 //! MongoDB's sort order of values of all types.
 
 use std::cmp::Ordering;
+use std::fmt::{self, Write as _};
 
 use bson::{Bson, Document};
 
@@ -211,52 +212,99 @@ pub(crate) fn type_of_number(code: i64) -> Option<&'static str> {
     })
 }
 
-/// Returns a value as the server's messages print it.
+/// The size in bytes of the longest text of a value. Messages are shorter.
+const MAX_SHOWN_BYTES: usize = 8 * 1024;
+
+/// Returns a value as the server's messages print it. A longer text is cut off, so that the work
+/// for the message of an error has a bound.
 pub(crate) fn display(value: &Bson) -> String {
-    match value {
-        Bson::String(s) => format!("\"{s}\""),
-        Bson::Document(d) => display_document(d),
-        Bson::Array(a) => {
-            let items: Vec<_> = a.iter().map(display).collect();
-            if items.is_empty() {
-                "[]".to_owned()
-            } else {
-                format!("[ {} ]", items.join(", "))
+    let mut shown = Shown::default();
+    // An error tells that the text is cut off.
+    let _ = shown.value(value);
+    shown.0
+}
+
+/// Returns a document as the server's messages print it, cut off as by [`display`].
+pub(crate) fn display_document(document: &Document) -> String {
+    let mut shown = Shown::default();
+    let _ = shown.document(document);
+    shown.0
+}
+
+/// A text of at most [`MAX_SHOWN_BYTES`]. What does not fit is an error.
+#[derive(Default)]
+struct Shown(String);
+
+impl Shown {
+    fn value(&mut self, value: &Bson) -> fmt::Result {
+        match value {
+            Bson::String(s) => write!(self, "\"{s}\""),
+            Bson::Document(d) => self.document(d),
+            Bson::Array(a) => self.array(a),
+            Bson::Double(d) if d.fract() == 0.0 && d.abs() < 1e15 => write!(self, "{d:.1}"),
+            Bson::Double(d) => write!(self, "{d}"),
+            Bson::Null => self.write_str("null"),
+            Bson::Int32(n) => write!(self, "{n}"),
+            Bson::Int64(n) => write!(self, "{n}"),
+            Bson::Boolean(b) => write!(self, "{b}"),
+            Bson::ObjectId(id) => write!(self, "ObjectId('{}')", id.to_hex()),
+            Bson::DateTime(d) => write!(self, "new Date({})", d.timestamp_millis()),
+            Bson::Timestamp(t) => write!(self, "Timestamp({}, {})", t.time, t.increment),
+            Bson::RegularExpression(r) => {
+                write!(self, "/{}/{}", r.pattern.as_str(), r.options.as_str())
             }
+            Bson::Decimal128(d) => write!(self, "{d}"),
+            Bson::Binary(b) => {
+                write!(self, "BinData({}, ", u8::from(b.subtype))?;
+                for byte in &b.bytes {
+                    write!(self, "{byte:02X}")?;
+                }
+                self.write_str(")")
+            }
+            Bson::MinKey => self.write_str("MinKey"),
+            Bson::MaxKey => self.write_str("MaxKey"),
+            other => write!(self, "{other}"),
         }
-        Bson::Double(d) if d.fract() == 0.0 && d.abs() < 1e15 => format!("{d:.1}"),
-        Bson::Double(d) => d.to_string(),
-        Bson::Null => "null".to_owned(),
-        Bson::Int32(n) => n.to_string(),
-        Bson::Int64(n) => n.to_string(),
-        Bson::Boolean(b) => b.to_string(),
-        Bson::ObjectId(id) => format!("ObjectId('{}')", id.to_hex()),
-        Bson::DateTime(d) => format!("new Date({})", d.timestamp_millis()),
-        Bson::Timestamp(t) => format!("Timestamp({}, {})", t.time, t.increment),
-        Bson::RegularExpression(r) => {
-            format!("/{}/{}", r.pattern.as_str(), r.options.as_str())
+    }
+
+    fn array(&mut self, items: &[Bson]) -> fmt::Result {
+        if items.is_empty() {
+            return self.write_str("[]");
         }
-        Bson::Decimal128(d) => format!("{d}"),
-        Bson::Binary(b) => {
-            let hex: String = b.bytes.iter().map(|b| format!("{b:02X}")).collect();
-            format!("BinData({}, {hex})", u8::from(b.subtype))
+        for (at, item) in items.iter().enumerate() {
+            self.write_str(if at == 0 { "[ " } else { ", " })?;
+            self.value(item)?;
         }
-        Bson::MinKey => "MinKey".to_owned(),
-        Bson::MaxKey => "MaxKey".to_owned(),
-        other => other.to_string(),
+        self.write_str(" ]")
+    }
+
+    fn document(&mut self, document: &Document) -> fmt::Result {
+        if document.is_empty() {
+            return self.write_str("{}");
+        }
+        for (at, (name, value)) in document.iter().enumerate() {
+            self.write_str(if at == 0 { "{ " } else { ", " })?;
+            write!(self, "{name}: ")?;
+            self.value(value)?;
+        }
+        self.write_str(" }")
     }
 }
 
-/// Returns a document as the server's messages print it.
-pub(crate) fn display_document(document: &Document) -> String {
-    if document.is_empty() {
-        return "{}".to_owned();
+impl fmt::Write for Shown {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = MAX_SHOWN_BYTES - self.0.len();
+        if text.len() <= room {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        let mut end = room;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.0.push_str(&text[..end]);
+        Err(fmt::Error)
     }
-    let fields: Vec<_> = document
-        .iter()
-        .map(|(k, v)| format!("{k}: {}", display(v)))
-        .collect();
-    format!("{{ {} }}", fields.join(", "))
 }
 
 #[cfg(test)]
@@ -294,5 +342,27 @@ mod tests {
         let (a, b) = (doc! { "a": 1, "b": 2 }, doc! { "b": 2, "a": 1 });
         assert!(identical(&code(a.clone()), &code(a.clone())));
         assert!(!identical(&code(a), &code(b)));
+    }
+
+    #[test]
+    fn a_shown_value_is_cut_off_between_characters() {
+        let text = |value: &str| Bson::from(value);
+        let values = [
+            text(&"ä".repeat(MAX_SHOWN_BYTES)),
+            Bson::Array(vec![text("ab"); MAX_SHOWN_BYTES]),
+            Bson::Array(vec![doc! { "a": [1, 2] }.into(); MAX_SHOWN_BYTES]),
+            Bson::Binary(bson::Binary {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes: vec![255; MAX_SHOWN_BYTES],
+            }),
+        ];
+        for value in values {
+            let shown = display(&value);
+            let longest = MAX_SHOWN_BYTES - 1..=MAX_SHOWN_BYTES;
+            assert!(longest.contains(&shown.len()), "{}", shown.len());
+        }
+        let short = doc! { "a": [1, { "b": "c" }], "d": {}, "e": [] };
+        let shown = "{ a: [ 1, { b: \"c\" } ], d: {}, e: [] }";
+        assert_eq!(display_document(&short), shown);
     }
 }

@@ -17,12 +17,16 @@ use super::release::Release;
 use super::sort::Sort;
 use super::stages::{GIVEN, check, unrecognized};
 use super::types::{Find, Namespace, Shared};
+use super::validation::check_allowed;
 use super::{Store, size};
 
 pub(super) type Answer<T> = Result<T, StoreError>;
 
 /// The largest depth of nested pipelines and of views on views.
 pub(super) const MAX_DEPTH: usize = 20;
+
+/// The operators of queries that the stage `$match` must not have.
+const NOT_IN_MATCH: &[&str] = &["$where", "$near", "$nearSphere", "$geoNear"];
 
 /// Applies the pipeline of an update to a document, and returns the result.
 pub(crate) fn transform(
@@ -179,7 +183,9 @@ impl Run<'_> {
         let release = self.context.release;
         match name {
             "$match" => {
-                let matcher = Matcher::new(object(15959, name, operand)?, release)?;
+                let filter = object(15959, name, operand)?;
+                check_allowed(filter, NOT_IN_MATCH, release)?;
+                let matcher = Matcher::new(filter, release)?;
                 let mut kept = Vec::new();
                 for document in documents {
                     if matcher.matches(&document, self.context)? {

@@ -221,12 +221,18 @@ fn is_descending(name: &str, direction: &Bson) -> Answer<bool> {
             15975,
             "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
         )),
-        _ => Err(StoreError::new(
-            15974,
-            format!(
+        _ => {
+            let text = format!(
                 "Illegal key in $sort specification: {name}: {}",
                 super::order::display(direction)
-            ),
-        )),
+            );
+            let error = StoreError::new(15974, text);
+            Err(match direction {
+                Bson::Document(given) if given.contains_key("$meta") => {
+                    error.not_simulated("$meta")
+                }
+                _ => error,
+            })
+        }
     }
 }

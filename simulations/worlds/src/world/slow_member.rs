@@ -56,7 +56,8 @@ impl SlowMember {
     /// Returns the members that this concerns, in a deployment of `all` members.
     pub(super) fn members(&self, all: usize) -> Range<usize> {
         match self.member {
-            Some(member) => member..member + 1,
+            Some(member) if member < all => member..member + 1,
+            Some(_) => 0..0,
             None => 0..all,
         }
     }
@@ -122,7 +123,8 @@ impl SlowMembers {
         self.0.get(&member)
     }
 
-    /// Makes members of a deployment of `all` members slow.
+    /// Makes members of a deployment of `all` members slow. Without effect for a member that the
+    /// deployment does not have.
     pub fn begin(&mut self, slow: &SlowMember, all: usize) {
         let entries = slow.members(all).map(|member| (member, slow.clone()));
         self.0.extend(entries);
@@ -150,6 +152,19 @@ mod tests {
     use onionskin_core::time::Instant;
 
     const END: Duration = Duration::from_secs(8);
+
+    #[test]
+    fn a_member_that_does_not_exist_is_not_slow() {
+        for member in [3, usize::MAX] {
+            let slow = SlowMember {
+                member: Some(member),
+                ..SlowMember::default()
+            };
+            let mut members = SlowMembers::default();
+            members.begin(&slow, 3);
+            assert!(members.get(member).is_none());
+        }
+    }
 
     #[test]
     fn a_member_whose_process_ends_or_starts_is_not_slow() {

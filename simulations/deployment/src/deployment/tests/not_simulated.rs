@@ -2,10 +2,10 @@
 
 use super::{
     fidelity::fill,
-    world::{World, send, standalone},
+    world::{World, of_release, send, standalone},
 };
 use crate::deployment::ConnId;
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 fn aggregate(stages: &[Document]) -> Document {
     doc! { "aggregate": "c", "pipeline": stages.to_vec(), "cursor": {} }
@@ -83,6 +83,12 @@ fn queries_fail_as_on_a_server_without_the_operator_its_index_or_javascript() {
             "unknown top level operator: $sampleRate",
         ),
         (
+            "$meta",
+            doc! { "find": "c", "sort": { "n": { "$meta": "textScore" } } },
+            15974,
+            "Illegal key in $sort specification: n: {",
+        ),
+        (
             "FindCommandRequest.$_requestResumeToken",
             doc! { "find": "c", "$_requestResumeToken": true },
             40415,
@@ -133,6 +139,55 @@ fn pipelines_and_commands_fail_as_on_a_server_that_does_not_know_them() {
 }
 
 #[test]
+fn a_field_fails_as_an_unknown_one_of_its_release() {
+    let find = doc! { "find": "c" };
+    let cases = [
+        (find, "$_resumeAfter", "FindCommandRequest.$_resumeAfter"),
+        (aggregate(&[]), "exchange", "aggregate.exchange"),
+    ];
+    for (release, code) in [([4, 4, 29], 9), ([5, 0, 31], 40415)] {
+        let (mut world, conn) = of_release(release);
+        for (command, field, path) in &cases {
+            let mut with = |field: &str| {
+                let mut command = command.clone();
+                command.insert(field, doc! { "a": 1 });
+                send(&mut world, conn, command)
+            };
+            let (refused, unknown) = (with(field), with("bogus"));
+            for reply in [&refused, &unknown] {
+                assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+            }
+            let information = refused.get_document("errInfo").ok();
+            assert_eq!(
+                information,
+                Some(&doc! { "notSimulated": *path }),
+                "{refused}"
+            );
+            assert!(!unknown.contains_key("errInfo"), "{unknown}");
+        }
+    }
+}
+
+#[test]
+fn what_match_does_not_permit_fails_as_on_every_server() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    for (filter, code) in [
+        (doc! { "$where": "true" }, 2),
+        (doc! { "$or": [{ "n": { "$near": [0, 0] } }] }, 5_626_500),
+    ] {
+        for before in [vec![], vec![doc! { "$limit": 1 }]] {
+            let stages = [before, vec![doc! { "$match": filter.clone() }]].concat();
+            let reply = send(&mut world, conn, aggregate(&stages));
+            assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+            let message = reply.get_str("errmsg").unwrap_or_default();
+            assert!(message.contains("not allowed in this context"), "{reply}");
+            assert!(!reply.contains_key("errInfo"), "{reply}");
+        }
+    }
+}
+
+#[test]
 fn what_no_server_has_fails_without_an_explanation() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 1);
@@ -167,4 +222,25 @@ fn an_entry_of_write_errors_tells_what_is_not_simulated() {
         Some(&doc! { "notSimulated": "$where" }),
         "{reply}"
     );
+}
+
+#[test]
+fn the_errors_of_a_write_have_messages_of_a_bounded_size() {
+    let (mut world, conn) = standalone();
+    let unknown = format!("${}", "x".repeat(4000));
+    let delete = |operator: &str| doc! { "q": { operator: 1 }, "limit": 0 };
+    let mut deletes = vec![delete("$where")];
+    deletes.extend(vec![delete(&unknown); 300]);
+    deletes.push(delete("$where"));
+    let command = doc! { "delete": "c", "deletes": deletes, "ordered": false };
+    let reply = send(&mut world, conn, command);
+    let errors = reply.get_array("writeErrors").expect("all fail");
+    assert_eq!(errors.len(), 302);
+    for (error, has_message) in [(errors.first(), true), (errors.last(), false)] {
+        let error = error.and_then(Bson::as_document).expect("an error");
+        assert_eq!(error.get_i32("code").ok(), Some(6_108_304), "{error}");
+        let message = error.get_str("errmsg").expect("a text");
+        assert_eq!(!message.is_empty(), has_message, "{error}");
+        assert_eq!(error.contains_key("errInfo"), has_message, "{error}");
+    }
 }

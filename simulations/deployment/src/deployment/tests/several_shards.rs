@@ -93,7 +93,7 @@ fn a_cursor_is_read_and_closed_on_its_shard() {
 }
 
 #[test]
-fn what_several_shards_would_have_to_do_is_refused_by_name() {
+fn what_several_shards_would_have_to_do_is_refused() {
     let (mut world, conn) = shards();
     insert_into(&mut world, conn, "left");
     let whole = doc! {
@@ -101,7 +101,10 @@ fn what_several_shards_would_have_to_do_is_refused_by_name() {
         "cursor": {},
     };
     let reply = send_to(&mut world, conn, "admin", whole);
-    refused(&reply, 238, "an aggregation over the whole cluster");
+    refused(&reply, 238, "a change stream over the whole cluster");
+    let current = doc! { "aggregate": 1, "pipeline": [{ "$currentOp": {} }], "cursor": {} };
+    let reply = send_to(&mut world, conn, "admin", current);
+    refused(&reply, 40324, "'$currentOp'");
     let out = doc! {
         "aggregate": "c", "pipeline": [{ "$out": { "db": "right", "coll": "c" } }], "cursor": {},
     };

@@ -16,7 +16,7 @@ mod scram;
 mod x509;
 
 pub(crate) use accounts::Accounts;
-pub(super) use roles::Login;
+pub(super) use roles::{Login, unauthorized};
 
 use super::{
     Member,

@@ -11,12 +11,11 @@ use crate::{
         fault::{Fault, fault},
         reply::Reply,
     },
+    store::display,
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::{Instant, WallTime};
-
-/// The largest number of characters of a command in the message of an error.
-const MAX_COMMAND_CHARS: usize = 300;
+use std::borrow::Cow;
 
 /// The privilege that a command needs, apart from the database on which it acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,14 +361,12 @@ fn privilege(request: &Request) -> Option<Privilege> {
 }
 
 /// Returns the error for a command that the user's roles do not permit.
-fn unauthorized(request: &Request) -> Fault {
-    let mut command = request.command.clone();
-    for (_, secret) in command.iter_mut().filter(|(name, _)| *name == "pwd") {
-        *secret = "xxx".into();
+pub(in crate::server) fn unauthorized(request: &Request) -> Fault {
+    let mut command = Cow::Borrowed(&request.command);
+    if command.contains_key("pwd") {
+        command.to_mut().insert("pwd", "xxx");
     }
-    let command: String = command.to_string();
-    let command: String = command.chars().take(MAX_COMMAND_CHARS).collect();
-    let database = &request.database;
+    let (database, command) = (&request.database, display(&command));
     let text = format!("not authorized on {database} to execute command {command}");
     fault(13, text)
 }

@@ -166,6 +166,10 @@ impl Row {
             let known = self.fields.iter().chain(general::GENERIC);
             let mut known = known.filter(|field| field.exists(release));
             match known.find(|field| field.name == name) {
+                Some(field) if field.is_refused(value) => {
+                    let error = older::unknown_field(request, prefix, name, release);
+                    return Err(error.not_simulated(&format!("{prefix}.{name}")));
+                }
                 Some(field) => {
                     older::check_type(request, field, value, release)?;
                     field.check(&format!("{prefix}.{name}"), value, release)?;

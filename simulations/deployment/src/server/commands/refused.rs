@@ -1,4 +1,4 @@
-//! The commands of a server that the simulated server refuses by name.
+//! The commands of a server that are not simulated.
 
 use super::Release;
 use crate::server::fault::{Fault, fault};
@@ -13,7 +13,7 @@ enum Place {
     Routers,
 }
 
-/// Commands that are refused, with the servers that have them.
+/// Commands that are not simulated, with the servers that have them.
 #[derive(Debug)]
 struct Refused {
     names: &'static [&'static str],

@@ -128,12 +128,17 @@ impl Field {
         is_missing(Some(value)) || !is_wrong && kind_accepts(self.kind, value, release)
     }
 
+    /// True if a value is given for a field that servers have and the simulated server does not.
+    pub(super) fn is_refused(&self, value: &Bson) -> bool {
+        self.refused && !is_missing(Some(value))
+    }
+
     /// Returns an error if a value is not one of this field.
     pub(super) fn check(&self, path: &str, value: &Bson, release: Release) -> Result<(), Fault> {
         if is_missing(Some(value)) {
             return Ok(());
         }
-        if self.refused {
+        if self.is_refused(value) {
             return Err(unknown(path).not_simulated(path));
         }
         check_kind(self.kind, path, value, release)?;

@@ -102,9 +102,9 @@ impl SelectionChecker {
 /// can use it.
 fn is_needless(facts: &SelectionFacts, failure: &Error) -> bool {
     let is_not_found = matches!(failure.kind(), ErrorKind::ServerSelection { .. });
-    // With further criteria, a server that accepts writes can be unsuitable.
     let text = &*facts.selector;
-    // The selectors of simulated clients accept all servers.
+    // With further criteria, a server that accepts writes can be unsuitable. The selectors of
+    // simulated clients accept all servers.
     let is_of_primary = matches!(
         text.strip_suffix(NARROWED).unwrap_or(text),
         "writable server" | "read preference { mode: primary }"
