@@ -56,7 +56,7 @@ impl SlowMember {
     /// Returns the members that this concerns, in a deployment of `all` members.
     pub(super) fn members(&self, all: usize) -> Range<usize> {
         match self.member {
-            Some(member) => member..member + 1,
+            Some(member) => member..member.saturating_add(1),
             None => 0..all,
         }
     }
@@ -160,6 +160,17 @@ mod tests {
             assert_eq!(members.handle_action(&action), None);
             assert!(members.get(1).is_none() && members.get(2).is_some());
         }
+    }
+
+    #[test]
+    fn the_slowness_of_a_member_that_cannot_exist_concerns_none() {
+        let slow = SlowMember {
+            member: Some(usize::MAX),
+            ..SlowMember::default()
+        };
+        let mut members = SlowMembers::default();
+        members.begin(&slow, 3);
+        assert!((0..3).all(|member| members.get(member).is_none()));
     }
 
     /// Runs a replica set with this slowness until [`END`].
