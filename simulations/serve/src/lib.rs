@@ -127,6 +127,12 @@ pub struct Embedded {
 
 impl Embedded {
     /// Binds the sockets and starts the thread. All members accept connections when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the options are not valid, for example with more than 50 members, if a port is not free,
+    /// if the certificates or the files with tokens cannot be written, if a thread cannot be
+    /// created, or with [`ServeOptions::tls`] and without the feature `tls`.
     pub fn start(options: ServeOptions) -> io::Result<Self> {
         let (orders, inbox) = queue::unbounded_channel();
         let (ready, started) = mpsc::channel();
@@ -463,6 +469,7 @@ impl Drop for Embedded {
     }
 }
 
-// The tests need TLS and faults. Those of the workspace are built with all features.
+// These tests need TLS and faults. Tests of the whole workspace have both features, because the
+// command and the crate `onionskin-tests` enable them.
 #[cfg(all(test, feature = "scenarios", feature = "tls"))]
 mod tests;
