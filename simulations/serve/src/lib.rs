@@ -277,8 +277,8 @@ impl Embedded {
     ///
     /// # Panics
     ///
-    /// For a member or a shard that does not exist, as the functions for one disaster do. Also for
-    /// disasters of clients, and for those between clients and members, which
+    /// For a disaster that the deployment cannot have, such as one of a member or a shard that does
+    /// not exist. Also for disasters of clients, and for those between clients and members, which
     /// [`ServeOptions::faults`] can plan.
     #[cfg(feature = "scenarios")]
     pub fn strike(&self, disaster: Disaster) {
