@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 256;
 /// Whether the connections of a client are recorded or replayed by their messages.
 #[derive(Debug, Default)]
 pub(crate) enum Mode {
-    /// Neither.
+    /// The connections are neither recorded nor replayed by their messages.
     #[default]
     Live,
     /// The messages of the current input are kept, without secrets.

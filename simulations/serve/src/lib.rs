@@ -127,6 +127,12 @@ pub struct Embedded {
 
 impl Embedded {
     /// Binds the sockets and starts the thread. All members accept connections when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the options are not valid, for example with more than 50 members, if a port is not free,
+    /// if the certificates or the files with tokens cannot be written, if a thread cannot be
+    /// created, or with [`ServeOptions::tls`] and without the feature `tls`.
     pub fn start(options: ServeOptions) -> io::Result<Self> {
         let (orders, inbox) = queue::unbounded_channel();
         let (ready, started) = mpsc::channel();
@@ -271,8 +277,8 @@ impl Embedded {
     ///
     /// # Panics
     ///
-    /// For a member or a shard that does not exist, as the functions for one disaster do. Also for
-    /// disasters of clients, and for those between clients and members, which
+    /// For a disaster that the deployment cannot have, such as one of a member or a shard that does
+    /// not exist. Also for disasters of clients, and for those between clients and members, which
     /// [`ServeOptions::faults`] can plan.
     #[cfg(feature = "scenarios")]
     pub fn strike(&self, disaster: Disaster) {
@@ -463,6 +469,7 @@ impl Drop for Embedded {
     }
 }
 
-// The tests need TLS and faults. Those of the workspace are built with all features.
+// These tests need TLS and faults. Tests of the whole workspace have both features, because the
+// command and the crate `onionskin-tests` enable them.
 #[cfg(all(test, feature = "scenarios", feature = "tls"))]
 mod tests;

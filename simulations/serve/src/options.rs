@@ -44,7 +44,8 @@ pub struct ServeOptions {
     pub users: Vec<User>,
     /// The options of authentication, apart from the users.
     pub auth: AuthOptions,
-    /// The compressors of messages. By default, all of them.
+    /// The compressors of messages. By default, all whose feature is enabled: `snappy`, `zlib`,
+    /// `zstd`.
     pub compression: CompressionOptions,
     /// The directory to which tokens of the first issuer are written: `test_user1`, `test_user2`,
     /// `test_machine` and, with a token that has expired, `test_expired`. Default: `None`, no
@@ -52,9 +53,11 @@ pub struct ServeOptions {
     pub oidc_token_directory: Option<PathBuf>,
     /// The seed of all randomness. Default: 0.
     pub seed: u64,
-    /// The election timeout. Default: 1 s, so that a failover takes about that long.
+    /// The election timeout of the replica set, or of each shard with several members. Default:
+    /// 1 s, so that a failover takes about that long.
     pub election_timeout: Duration,
-    /// The interval of a primary's heartbeats. Default: 200 ms.
+    /// The interval of the heartbeats of a replica set's primary. In shards, the interval is a
+    /// fifth of the election timeout. Default: 200 ms.
     pub heartbeat_interval: Duration,
     /// The properties of the network between members. By default, messages arrive at once.
     pub network: NetworkOptions,

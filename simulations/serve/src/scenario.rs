@@ -60,8 +60,7 @@ impl ServeOptions {
         };
         options.seed = seed;
         if world.has_routers() {
-            options.shards = scenario.shards.unwrap_or(1);
-            options.shard_members = scenario.shard_members.unwrap_or(1);
+            (options.shards, options.shard_members) = (world.shards, world.shard_members);
         }
         if world.authentication {
             options.users.push(User::new(USER.0, USER.1));
@@ -96,6 +95,7 @@ fn named(scenario: &Scenario) -> Scenario {
     let mut named = scenario.clone();
     named.shape.get_or_insert(WorldShape::ReplicaSet);
     named.members.get_or_insert(MEMBERS);
+    named.shards.get_or_insert(1);
     named.rates.get_or_insert_default();
     named.authentication.get_or_insert(false);
     named.disasters.get_or_insert(0);
@@ -202,6 +202,27 @@ mod tests {
             without_effect,
             ["clients", "rates.unpolled", "`client 1 is closed`"]
         );
+    }
+
+    #[test]
+    fn drawn_disasters_concern_the_shards_that_are_served() {
+        let scenario = Scenario::from_toml("shape = \"sharded\"\ndisasters = 20");
+        let scenario = scenario.expect("a scenario");
+        for seed in 0..10 {
+            let served = ServeOptions::of_scenario(&scenario, seed);
+            let (options, _) = served.expect("it can be served");
+            assert_eq!((options.shards, options.shard_members), (1, 1));
+            for (_, disaster) in options.faults.expect("faults").plan {
+                let shard = match disaster {
+                    Disaster::KillShard(shard)
+                    | Disaster::RestartShard(shard)
+                    | Disaster::StepDownShard(shard)
+                    | Disaster::CutShards { to: shard, .. } => shard,
+                    _ => 0,
+                };
+                assert_eq!(shard, 0, "seed {seed}");
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Client {
         self.begin_entry(now, Kind::Connected, |out| put_id(out, id));
         let hides_bytes = self.hides_bytes();
         if hides_bytes {
-            // What other inputs have left.
+            // Earlier inputs can have left a step, which is not recorded.
             drop(self.connections.take_step(id, true));
         }
         self.connections.handle_connected(now, id);
@@ -58,7 +58,7 @@ impl Client {
     /// the secrets.
     #[cold]
     fn record_step(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
-        // What other inputs have left.
+        // Earlier inputs can have left a step, which is not recorded.
         drop(self.connections.take_step(id, false));
         let unknown = ConnectionStep::default();
         self.begin_entry(now, Kind::Step, |out| put_step(out, id, &unknown));

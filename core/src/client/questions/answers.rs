@@ -169,14 +169,17 @@ impl Client {
         id: SocketId,
         query: &StatusQuery,
     ) {
-        // The answers of responders are not recorded.
-        self.change_entry(Kind::Lacking, |_| {
-            Err("the check of a certificate by OCSP responders")
-        });
         let options = &self.settings.handshake;
         let usual = usual_limit(options.connect_timeout, options.timeout);
         let limit = self.connections.wait_for_status(now, id, usual);
-        match self.questions.checks.begin(id, query, limit < usual / 2) {
+        let begun = self.questions.checks.begin(id, query, limit < usual / 2);
+        if !matches!(begun, Begun::Known(_)) {
+            // The answers of responders are not recorded.
+            self.change_entry(Kind::Lacking, |_| {
+                Err("the check of a certificate by OCSP responders")
+            });
+        }
+        match begun {
             Begun::Known(status) => {
                 self.connections
                     .handle_status(now, &[id], query.id(), status);

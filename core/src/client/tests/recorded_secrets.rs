@@ -328,8 +328,8 @@ fn a_credential_of_which_a_part_is_fetched_is_refused_by_name() {
         PasswordProvider::blocking(|_| Ok(Login::new("", ""))),
     ));
     provided.mechanism = Some(AuthMechanism::Plain);
-    let mut aws = Credential::password("id", "key");
-    aws.mechanism = Some(AuthMechanism::MongoDbAws);
+    let aws = uri::parse("mongodb://a/?authMechanism=MONGODB-AWS").expect("a connection string");
+    let aws = aws.options.credential.expect("a credential");
     for (credential, what) in [
         (provided, "a password provider"),
         (aws, "the mechanism MONGODB-AWS"),

@@ -63,7 +63,7 @@ impl Deployment {
     /// for it, but nothing is answered, and messages of other members are lost. A member that is
     /// frozen already is frozen for longer, if the new pause ends later. Routers and services
     /// cannot be frozen, but the members of [shards](Self::place_in_shard) can. A router no longer
-    /// chooses a frozen member of a shard of several.
+    /// chooses a frozen member of a shard that has several members.
     ///
     /// At the end of the pause the member handles the requests that it has received, also those
     /// whose clients have gone, and only then the passage of time. So a frozen primary handles

@@ -57,9 +57,8 @@ pub struct DeploymentOptions {
     /// ```
     pub shard_members: usize,
     /// The time without a message from a primary after which a member of a shard starts an
-    /// election, as [`ReplicaSetOptions::election_timeout`]. Heartbeats come five times as often.
-    /// It must be at least a millisecond.
-    /// Default: 10 s.
+    /// election, as [`ReplicaSetOptions::election_timeout`]. It must be at least a millisecond. The
+    /// interval of heartbeats is a fifth of it. Default: 10 s.
     pub shard_election_timeout: Duration,
     /// The users at the start. If there are none, the servers require no authentication.
     pub users: Vec<User>,

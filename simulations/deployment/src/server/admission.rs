@@ -32,7 +32,7 @@ const REFUSED: [&str; 8] = [
     "ttlMonitorSleepSecs",
 ];
 
-/// True for a parameter of a server that is not simulated.
+/// True for a parameter that servers have and the simulated server does not.
 pub(super) fn is_refused_parameter(name: &str) -> bool {
     REFUSED.contains(&name)
 }
@@ -213,7 +213,8 @@ impl Member {
         Ok(doc! { "was": was })
     }
 
-    /// Returns an error for a parameter that this server does not have, or that is not simulated.
+    /// Returns an error for a parameter that a server of this kind and release does not have, or
+    /// that is not simulated.
     fn check_parameter(&self, name: &str) -> Result<(), Fault> {
         if is_refused_parameter(name) {
             return Err(unknown_parameter(name).not_simulated(name));

@@ -55,7 +55,8 @@ pub(super) enum Task {
     Forward(Box<Forwarding>),
     /// Encodes a reply. The request had the compressor with this number, if any.
     Encode(Box<(Envelope, Reply)>, Option<u8>),
-    /// Encodes the reply of a shard for the client, as above.
+    /// Encodes the reply of a shard for the client, whose request had the compressor with this
+    /// number, if any.
     Relay(Box<Relayed>, Option<u8>),
     /// Compresses a message by the compressor with this number.
     Pack(Vec<u8>, u8),

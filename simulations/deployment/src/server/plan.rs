@@ -47,7 +47,7 @@ pub(super) struct Attempt {
     pub(super) bytes: Vec<u8>,
     /// The index of the member that has got the request; `None` if no member suits.
     host: Option<usize>,
-    /// The number of members that have not executed the request.
+    /// How often a member has not executed the request.
     failures: usize,
 }
 
@@ -115,7 +115,9 @@ impl Plan {
         }
     }
 
-    /// True if the request to a member is there, and not at another one of its shard.
+    /// True if a reply of `member` is awaited, and the request was sent to `host`. For a shard of
+    /// several members, `member` is the number of the shard after the routers, and `host` the index
+    /// of one of its members.
     pub(super) fn is_at(&self, member: usize, host: usize) -> bool {
         let mut attempts = self.attempts.iter();
         let attempt = attempts.find(|attempt| attempt.member == member);

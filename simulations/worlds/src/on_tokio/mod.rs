@@ -265,6 +265,7 @@ impl TokioWorld {
     ///
     /// - For a member, a shard or a client that does not exist.
     /// - For a [`Disaster::Upgrade`] to an unknown release or without a replica set.
+    /// - For a [`Disaster::InShard`] with an event that servers of shards do not have.
     /// - For [`Disaster::Freeze`] and [`Disaster::CloseClient`], because only the program can stop
     ///   or close its clients.
     /// - For [`Disaster::ListMembers`] and [`Disaster::SilenceNames`], because there is no name

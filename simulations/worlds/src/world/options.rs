@@ -167,8 +167,8 @@ pub struct WorldOptions {
     /// The number of shards behind routers and services. Default: 1 or 2. Some transactions of
     /// [`Workload::Applications`] concern both.
     pub shards: usize,
-    /// The number of members of each shard, from 1 to 7. The members of several elect their
-    /// primary, after [`election_timeout`](Self::election_timeout). Default: 1.
+    /// The number of members of each shard, from 1 to 7. Several members elect their primary after
+    /// [`election_timeout`](Self::election_timeout). Default: 1.
     pub shard_members: usize,
     /// True if the members are services behind a load balancer, even if `sharded` is set. Default:
     /// true for one seed in 6.
@@ -218,8 +218,8 @@ pub struct WorldOptions {
     pub proxy: WorldProxy,
     /// True if the servers require authentication.
     pub authentication: bool,
-    /// The shortest time for which a member of a replica set, or of a shard of several, waits for a
-    /// primary before it starts an election.
+    /// The shortest time for which a member of a replica set, or of a shard with several members,
+    /// waits for a primary before it starts an election.
     pub election_timeout: Duration,
     /// The largest number of steps of a run. A run with more steps fails.
     pub max_steps: u64,

@@ -1,4 +1,5 @@
-//! The commands of a server that are not simulated.
+//! The commands that servers have and the simulated server does not. Such a command fails as on a
+//! server without it.
 
 use super::Release;
 use crate::server::fault::{Fault, fault};

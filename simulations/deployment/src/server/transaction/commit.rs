@@ -89,8 +89,8 @@ impl Member {
     }
 
     /// True if a commit fails because its transaction is unknown or aborted, and another member of
-    /// the shard can know better. The error then waits for a majority, whatever the write concern
-    /// is. A member that is no longer the primary does not get one.
+    /// the shard can know another outcome. The error then waits for a majority, whatever the write
+    /// concern is. A member that is no longer the primary does not get one.
     pub(in crate::server) fn must_be_certain(&self, request: &Request, fault: &Fault) -> bool {
         let commits = matches!(
             request.name.as_str(),

@@ -5,7 +5,7 @@
 //! coordinator keeps the participants, and later its decision, in `config.transaction_coordinators`
 //! until all participants have carried the decision out. Therefore it goes on after a crash or an
 //! election, and asks again for what was lost. Each message waits until a majority of the sending
-//! shard has the entries that it tells of.
+//! shard has the entries of the oplog on which the message depends.
 
 use super::{Part, Phase, TransactionId, prepare::is_prepared};
 use crate::{
@@ -178,8 +178,8 @@ impl Member {
         }
     }
 
-    /// Sends a message to a shard when a majority of this one has all entries. What the message
-    /// says then outlives this primary.
+    /// Sends a message to a shard when a majority of this one has all entries. A step-down cannot
+    /// roll back the entries then, and the next primary knows them.
     pub(super) fn send_to_shard(&mut self, now: Instant, to: usize, message: CommitMessage) {
         let last = self.replica.last().index;
         match self.replica.commit() < last {

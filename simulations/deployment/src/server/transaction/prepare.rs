@@ -122,8 +122,8 @@ impl Member {
         }
     }
 
-    /// As [`is_unsettled`](Self::is_unsettled), also for a secondary. It has no open transactions,
-    /// and knows those that are prepared by its oplog.
+    /// True in the cases of [`is_unsettled`](Self::is_unsettled), also for a secondary. A secondary
+    /// has no open transactions, and knows the prepared ones from its oplog.
     pub(in crate::server) fn awaits_decision(&self, request: &Request, time: Timestamp) -> bool {
         if self.replica.is_leader() {
             return self.is_unsettled(request, time);

@@ -274,7 +274,7 @@ mod tests {
         (network, link)
     }
 
-    /// Returns a network as above with an open connection, and the time.
+    /// Returns a [network](network) with an open connection, and the time.
     fn connected(trace: &mut Trace) -> (Network, LinkId, Instant) {
         let (mut network, link) = network();
         let mut now = Instant::ZERO;
