@@ -168,6 +168,9 @@ fn a_connection_whose_write_ends_after_a_pause_of_the_process_is_forgotten() {
     world.drain();
     assert_eq!(world.deployment.connections(), 2, "the write goes on");
     world.run_for(pause);
+    while world.deployment.has_parts() {
+        go_on(&mut world);
+    }
     assert_eq!(world.deployment.connections(), 1);
 }
 

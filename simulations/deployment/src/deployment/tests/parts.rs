@@ -448,6 +448,7 @@ fn a_connection_whose_write_ends_at_the_end_of_a_pause_is_forgotten() {
         world.deployment.freeze(world.now, 0, pause);
         world.deployment.run_part(world.now);
         world.deployment.thaw(world.now, 0);
+        world.deployment.run_part(world.now);
         world.drain();
     }
     assert_eq!(world.deployment.connections(), 1);
