@@ -2,7 +2,7 @@
 //! the primary write. Each client connection has its own connection to each shard or to the
 //! primary, which has no latency.
 
-use super::{Action, ConnId, Deployment};
+use super::{Action, ConnId, Deployment, freeze::Held};
 use crate::server::{Arrival, Choice, Member, Times};
 use onionskin_core::time::Instant;
 
@@ -54,19 +54,30 @@ impl Deployment {
         }
     }
 
-    /// Removes a client's connection and its connections to shards. The cursors that end with the
-    /// client's connection are closed: those that it opened through a load balancer.
+    /// Removes a client's connection and its connections to other members. The cursors that end
+    /// with the client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {
-        let inner = self.all_inner(connection);
-        let all: Vec<ConnId> = std::iter::once(connection).chain(inner).collect();
-        for connection in all {
-            let home = self.homes.get(&connection).copied();
-            if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
-                self.homes.remove(&connection);
-                let orphans = self.members[member].handle_disconnected(connection);
-                let shards = self.members.iter_mut().skip(self.options.addresses.len());
-                shards.for_each(|shard| shard.end_cursors(&orphans));
+        self.end(connection);
+        let inner: Vec<ConnId> = self.all_inner(connection).collect();
+        for connection in inner {
+            let Some(&home) = self.homes.get(&connection) else {
+                continue;
+            };
+            let input = Held::Disconnected(connection);
+            if self.frozen.hold(home, input).is_some() {
+                self.end(connection);
             }
+        }
+    }
+
+    /// Removes a connection, unless a write of it goes on.
+    pub(super) fn end(&mut self, connection: ConnId) {
+        let home = self.homes.get(&connection).copied();
+        if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
+            self.homes.remove(&connection);
+            let orphans = self.members[member].handle_disconnected(connection);
+            let shards = self.members.iter_mut().skip(self.options.addresses.len());
+            shards.for_each(|shard| shard.end_cursors(&orphans));
         }
     }
 
@@ -164,7 +175,10 @@ impl Deployment {
         self.homes.remove(&connection);
         self.members[target].handle_disconnected(connection);
         self.give_turn(client);
-        if let Some(&from) = self.homes.get(&client) {
+        let input = Held::Failed(client, target);
+        if let Some(&from) = self.homes.get(&client)
+            && self.frozen.hold(from, input).is_some()
+        {
             let wanted = self.named(target);
             self.members[from].handle_unreachable(now, client, (wanted, target));
             self.collect(now, from);
@@ -176,6 +190,12 @@ impl Deployment {
         let Some(&target) = self.homes.get(&inner) else {
             return;
         };
+        // A frozen member gets the reply later.
+        if let Some(&from) = self.homes.get(&connection)
+            && self.frozen.hold(from, Held::Answer(inner)).is_none()
+        {
+            return;
+        }
         let Some(bytes) = self.members[target].take_output(inner) else {
             return;
         };

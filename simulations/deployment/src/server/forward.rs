@@ -25,6 +25,7 @@ use onionskin_core::{
     time::Instant,
     unstable::wire::{Flags, MessageWriter},
 };
+use std::collections::BTreeSet;
 
 /// The fields of the command that the primary gets as well.
 const KEPT: [&str; 5] = [
@@ -219,6 +220,15 @@ impl Member {
             true => self.wait(conn, request, Waiting::Routed { plan, effect }, None),
             false => self.discard(request),
         }
+    }
+
+    /// Returns the connections of the requests that are to be carried to other members.
+    pub(crate) fn routed(&self) -> BTreeSet<ConnId> {
+        let routed = self.outputs.iter().filter_map(|output| match output {
+            Output::Route(conn, ..) => Some(*conn),
+            _ => None,
+        });
+        routed.collect()
     }
 
     /// Handles the failure of the connection to another member. A request that awaits its reply

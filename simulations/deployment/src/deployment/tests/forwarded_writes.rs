@@ -8,6 +8,9 @@ use crate::deployment::{ConnId, ServerVersion};
 use bson::{Bson, Document, doc};
 use std::time::Duration;
 
+/// The pause of a frozen member, which is shorter than the election timeout.
+const PAUSE: Duration = Duration::from_secs(5);
+
 /// Makes a world of three members with documents that all have. Returns the primary, a secondary,
 /// and a connection to each.
 fn with_secondary(release: [u16; 3]) -> (World, [usize; 2], [ConnId; 2]) {
@@ -137,6 +140,48 @@ fn a_job_encodes_what_a_secondary_has_the_primary_write() {
     }
     let (_, _, reply) = world.reply(secondary).expect("a reply");
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let count = doc! { "count": "other", "$db": "d" };
+    let reply = world.send_command(primary, &count).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}
+
+/// Returns a pipeline that a secondary has the primary write, and that waits for a majority.
+fn slow_write() -> Document {
+    let mut write = writing(doc! { "$out": "other" });
+    write.insert("writeConcern", doc! { "w": "majority" });
+    write
+}
+
+#[test]
+fn a_frozen_secondary_passes_no_reply_or_failure_on_before_the_end_of_its_pause() {
+    for is_killed in [false, true] {
+        let (mut world, [primary, other], [_, secondary]) = with_secondary([5, 0, 31]);
+        world.send(secondary, &slow_write());
+        assert!(world.reply(secondary).is_none(), "it waits for a majority");
+        world.deployment.freeze(world.now, other, PAUSE);
+        if is_killed {
+            world.deployment.kill(world.now, primary);
+            world.drain();
+        }
+        world.run_for(PAUSE - Duration::from_secs(1));
+        assert_eq!(world.reply(secondary), None, "{is_killed}");
+        world.run_for(Duration::from_secs(2));
+        let (_, _, reply) = world.reply(secondary).expect("a reply after the pause");
+        let code = reply.get_i32("code").ok();
+        assert_eq!(code, is_killed.then_some(6), "{reply}");
+    }
+}
+
+#[test]
+fn a_secondary_has_the_primary_write_after_a_pause_although_its_client_has_gone() {
+    let (mut world, [_, other], [primary, secondary]) = with_secondary([5, 0, 31]);
+    world.deployment.freeze(world.now, other, PAUSE);
+    world.send(secondary, &slow_write());
+    world.deployment.handle_disconnected(world.now, secondary);
+    world.drain();
+    assert_eq!(world.deployment.connections(), 2, "during the pause");
+    world.run_for(PAUSE + Duration::from_secs(1));
+    assert_eq!(world.deployment.connections(), 1);
     let count = doc! { "count": "other", "$db": "d" };
     let reply = world.send_command(primary, &count).expect("a reply");
     assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
