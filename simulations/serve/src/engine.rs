@@ -386,15 +386,16 @@ impl Shared {
         went_on.unwrap_or(false)
     }
 
-    /// True if the member of a connection has no room for what is read at once.
-    fn is_full(&self, conn: ConnId) -> bool {
-        self.deployment.borrow().room(conn) < READ_BYTES
+    /// Notes whether the member of a connection has room for what is read at once.
+    fn note_room(&self, conn: ConnId, peer: &Peer) {
+        peer.note_room(self.deployment.borrow().room(conn));
     }
 
     /// Reads once from a connection. Returns false if there was nothing to read or no room for it,
     /// or at the end of the connection.
     fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
-        if self.is_full(conn) {
+        self.note_room(conn, peer);
+        if peer.is_full() {
             return false;
         }
         if let Some(bytes) = peer.take_request() {

@@ -1,6 +1,9 @@
 //! Members whose process is frozen for a while, as by the signal SIGSTOP.
 
-use super::{ConnId, Deployment, MemberState, routing};
+use super::{
+    ConnId, Deployment, MemberState,
+    routing::{self, Traffic},
+};
 use crate::server::JobDone;
 use onionskin_core::time::{Instant, earliest};
 use std::{
@@ -24,6 +27,11 @@ pub(super) enum Held {
     Disconnected(ConnId),
     JobDone(JobDone),
     Part(ConnId),
+    LongQuery(ConnId),
+    /// A reply is ready on this connection to another member.
+    Answer(ConnId),
+    /// The connection to the member with this index, for the request of a client, has failed.
+    Failed(ConnId, usize),
 }
 
 impl Frozen {
@@ -91,6 +99,8 @@ impl Deployment {
         }
         self.members[member].set_frozen(false);
         self.members[member].advance_all(now);
+        let routed = self.members[member].routed();
+        let mut gone = Vec::new();
         // If a request panics, the next call handles what is still held.
         while let Some(input) = self.frozen.take(member) {
             match input {
@@ -100,17 +110,30 @@ impl Deployment {
                     } else {
                         while self.members[member].next_turn(now, connection) {}
                     }
-                    match routing::is_inner(connection) {
-                        true => self.forget_one(connection),
-                        false => self.forget(connection),
+                    if routing::is_inner(connection) {
+                        self.end(connection);
+                    } else if routed.contains(&connection) {
+                        gone.push(connection);
+                    } else {
+                        self.forget(connection);
                     }
                 }
                 Held::JobDone(done) => self.members[member].handle_job_done(now, done),
                 Held::Part(connection) => self.paused.push(connection),
+                Held::LongQuery(connection) => self.long_queries.push(connection),
+                Held::Answer(connection) => self.traffic.push_back(Traffic::Answer(connection)),
+                Held::Failed(connection, other) => {
+                    let other = (self.named(other), other);
+                    self.members[member].handle_unreachable(now, connection, other);
+                }
             }
         }
         self.frozen.forget(member);
         self.settle(now);
+        // Their requests have reached other members now.
+        for connection in gone {
+            self.handle_disconnected(now, connection);
+        }
     }
 
     /// Returns the time at which a member has to go on by itself.

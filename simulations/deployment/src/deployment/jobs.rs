@@ -130,6 +130,10 @@ impl Deployment {
             let Some(&member) = self.homes.get(&connection) else {
                 continue;
             };
+            let input = Held::LongQuery(connection);
+            if self.frozen.hold(member, input).is_none() {
+                continue;
+            }
             if let Some(job) = self.members[member].job_of(now, connection) {
                 return Some(job);
             }

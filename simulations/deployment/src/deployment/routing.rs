@@ -54,24 +54,24 @@ impl Deployment {
         }
     }
 
-    /// Removes a client's connection and its connections to shards. The cursors that end with the
-    /// client's connection are closed: those that it opened through a load balancer. A frozen
-    /// member of a shard handles the requests that it has received before.
+    /// Removes a client's connection and its connections to other members. The cursors that end
+    /// with the client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {
-        self.forget_one(connection);
-        let all: Vec<ConnId> = self.all_inner(connection).collect();
-        for inner in all {
-            let home = self.homes.get(&inner).copied();
-            let shard = home.filter(|home| self.members[*home].shard().is_some());
-            let input = Held::Disconnected(inner);
-            if shard.is_none_or(|shard| self.frozen.hold(shard, input).is_some()) {
-                self.forget_one(inner);
+        self.end(connection);
+        let inner: Vec<ConnId> = self.all_inner(connection).collect();
+        for connection in inner {
+            let Some(&home) = self.homes.get(&connection) else {
+                continue;
+            };
+            let input = Held::Disconnected(connection);
+            if self.frozen.hold(home, input).is_some() {
+                self.end(connection);
             }
         }
     }
 
-    /// Removes one connection.
-    pub(super) fn forget_one(&mut self, connection: ConnId) {
+    /// Removes a connection, unless a write of it goes on.
+    pub(super) fn end(&mut self, connection: ConnId) {
         let home = self.homes.get(&connection).copied();
         if let Some(member) = home.filter(|&home| !self.members[home].abandon(connection)) {
             self.homes.remove(&connection);
@@ -197,7 +197,10 @@ impl Deployment {
         self.homes.remove(&connection);
         self.members[target].handle_disconnected(connection);
         self.give_turn(client);
-        if let Some(&from) = self.homes.get(&client) {
+        let input = Held::Failed(client, target);
+        if let Some(&from) = self.homes.get(&client)
+            && self.frozen.hold(from, input).is_some()
+        {
             let wanted = self.named(target);
             self.members[from].handle_unreachable(now, client, (wanted, target));
             self.collect(now, from);
@@ -209,6 +212,12 @@ impl Deployment {
         let Some(&target) = self.homes.get(&inner) else {
             return;
         };
+        // A frozen member gets the reply later.
+        if let Some(&from) = self.homes.get(&connection)
+            && self.frozen.hold(from, Held::Answer(inner)).is_none()
+        {
+            return;
+        }
         let Some(bytes) = self.members[target].take_output(inner) else {
             return;
         };

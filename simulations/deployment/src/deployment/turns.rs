@@ -42,10 +42,12 @@ impl Deployment {
     /// it receives for a later request, up to the largest size of a message and 1 MiB. If half of
     /// [`Limits::max_unfinished_bytes`](super::Limits::max_unfinished_bytes) is in use, it keeps
     /// up to 1 MiB. The caller is to read no more from its client, so that the client has to wait
-    /// as well. A connection that gets more is closed.
+    /// as well. A connection that gets more can be closed.
     ///
     /// If a connection has no room, or less than 1 MiB, [`poll_turn`](Self::poll_turn) returns it
-    /// when it has more. Without turns, it can have more after any other input.
+    /// when its request was answered, when its member goes on after a pause, and when another
+    /// member has taken one of its messages. It has more room then. It can have more before, after
+    /// the messages of other connections. Without turns, it can have more after any other input.
     ///
     /// ```
     /// use onionskin_core::{address::Address, random::Seed, time::Instant};

@@ -18,8 +18,9 @@ impl Deployment {
     ///   error 11601,
     /// - server parameters, and the changes of users.
     ///
-    /// Connections stay, and so do the terms of the members, the roles of the primary and the
-    /// secondaries, and members that have [failed](super::MemberEvent::Failed).
+    /// Connections stay, except those that have received a further message behind one that waits.
+    /// The terms of the members, the roles of the primary and the secondaries, and members that
+    /// have [failed](super::MemberEvent::Failed) stay as well.
     pub fn restore(&mut self, now: Instant) {
         self.run_all(now);
         self.set_auth_fault(None);

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     deployment::ConnId,
     replica::CannotStepDown,
-    store::{BUCKETS, Namespace, StoreError},
+    store::{BUCKETS, Namespace, Shared, StoreError},
 };
 use bson::Document;
 use onionskin_core::time::Instant;
@@ -31,8 +31,9 @@ pub(super) enum Outcome {
     Written(Reply),
     /// Other members must execute the command.
     Route(Box<Plan>),
-    /// The primary with this index must execute this command, for the reply.
-    Forward(usize, Document),
+    /// The primary with this index must execute this command, whose pipeline begins with these
+    /// documents, for the reply.
+    Forward(usize, Document, Vec<Shared>),
     /// The request waits, until the deadline if there is one.
     Wait(Waiting, Option<Instant>),
 }
@@ -149,8 +150,8 @@ impl Member {
                 self.confirm(now, conn, request, Ok(reply));
             }
             Ok(Outcome::Route(plan)) => self.route(conn, request, effect, plan),
-            Ok(Outcome::Forward(primary, command)) => {
-                self.forward(conn, request, effect, (primary, command));
+            Ok(Outcome::Forward(primary, command, given)) => {
+                self.forward(conn, request, effect, (primary, command, given));
             }
             Ok(Outcome::Wait(Waiting::Lock(mut lock), deadline)) => {
                 lock.effect = effect;

@@ -18,13 +18,14 @@ use super::{
 };
 use crate::{
     deployment::ConnId,
-    store::{GIVEN, Query, unrecognized},
+    store::{GIVEN, Query, Shared, encoded_bytes, unrecognized},
 };
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use onionskin_core::{
     time::Instant,
     unstable::wire::{Flags, MessageWriter},
 };
+use std::collections::BTreeSet;
 
 /// The fields of the command that the primary gets as well.
 const KEPT: [&str; 5] = [
@@ -47,8 +48,10 @@ pub(super) struct Forwarding {
     pub(super) choice: Choice,
     /// The cluster time that the members learn.
     pub(super) time: Option<Timestamp>,
-    /// The largest size of a message in bytes, if the command is not the client's.
+    /// For a primary, the largest size of a message in bytes.
     pub(super) limit: Option<usize>,
+    /// The documents with which the pipeline for a primary begins.
+    pub(super) given: Vec<Shared>,
 }
 
 /// A request that was encoded for other members.
@@ -79,23 +82,46 @@ impl Forwarding {
     }
 
     fn message(&self, command: &Document) -> Result<Vec<u8>, Fault> {
-        let body = match self.time {
-            Some(known) => {
+        let body = match (self.time, self.limit) {
+            (Some(known), _) => {
                 let mut command = command.clone();
                 let time = gossiped(&command).map_or(known, |time| time.max(known));
                 command.insert("$clusterTime", doc! { "clusterTime": time });
                 RawDocumentBuf::try_from(&command)
             }
-            None => RawDocumentBuf::try_from(command),
+            (None, Some(limit)) => {
+                RawDocumentBuf::try_from(&beginning_with(&self.given, command, limit)?)
+            }
+            (None, None) => RawDocumentBuf::try_from(command),
         };
         let body = body.map_err(|_| fault(22, "malformed BSON"))?;
         let bytes = message(self.request.id, self.request.reply_wanted, &body);
-        if self.limit.is_some_and(|limit| bytes.len() > limit) {
-            let text = "the documents for the primary exceed the size of a message";
-            return Err(fault(10334, text));
+        match self.limit.is_some_and(|limit| bytes.len() > limit) {
+            true => Err(too_large()),
+            false => Ok(bytes),
         }
-        Ok(bytes)
     }
+}
+
+/// Returns the command with these documents at the beginning of its pipeline. Fails without a copy
+/// if they are larger than a message.
+fn beginning_with(given: &[Shared], command: &Document, limit: usize) -> Result<Document, Fault> {
+    let sizes = given.iter().map(|document| encoded_bytes(document));
+    if sizes.sum::<usize>() > limit {
+        return Err(too_large());
+    }
+    let given: Vec<Bson> = given.iter().map(|d| Document::clone(d).into()).collect();
+    let mut command = command.clone();
+    if let Ok(pipeline) = command.get_array_mut("pipeline") {
+        let stage = doc! { GIVEN: { "$literal": given } };
+        pipeline.insert(0, stage.into());
+    }
+    Ok(command)
+}
+
+fn too_large() -> Fault {
+    let text = "the documents for the primary exceed the size of a message";
+    fault(10334, text)
 }
 
 impl Member {
@@ -145,28 +171,24 @@ impl Member {
             collation(command),
             command.get("hint").cloned(),
         );
-        let found = self.query(now, variables, query)?.documents();
-        let found: Vec<Bson> = found.iter().map(|d| Document::clone(d).into()).collect();
-        let mut write = doc! {
-            "aggregate": 1,
-            "pipeline": [{ GIVEN: { "$literal": found } }, last.clone()],
-            "cursor": {},
-        };
+        let given = self.query(now, variables, query)?.documents();
+        let mut write = doc! { "aggregate": 1, "pipeline": [last.clone()], "cursor": {} };
         let kept = command
             .iter()
             .filter(|(name, _)| KEPT.contains(&name.as_str()));
         write.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         write.insert("$db", database);
-        Ok(Outcome::Forward(primary, write))
+        Ok(Outcome::Forward(primary, write, given))
     }
 
-    /// Sends a command to the primary. A request that expects a reply waits for the primary's.
+    /// Sends a command to the primary, whose pipeline begins with these documents. A request that
+    /// expects a reply waits for the primary's.
     pub(super) fn forward(
         &mut self,
         conn: ConnId,
         request: Request,
         effect: Option<FailEffect>,
-        (primary, command): (usize, Document),
+        (primary, command, given): (usize, Document, Vec<Shared>),
     ) {
         let forwarding = Forwarding {
             request,
@@ -176,6 +198,7 @@ impl Member {
             choice: Choice::Primary,
             time: None,
             limit: Some(self.options.limits.max_message_bytes),
+            given,
         };
         self.send_on(conn, forwarding);
     }
@@ -219,6 +242,15 @@ impl Member {
             true => self.wait(conn, request, Waiting::Routed { plan, effect }, None),
             false => self.discard(request),
         }
+    }
+
+    /// Returns the connections of the requests that are to be carried to other members.
+    pub(crate) fn routed(&self) -> BTreeSet<ConnId> {
+        let routed = self.outputs.iter().filter_map(|output| match output {
+            Output::Route(conn, ..) => Some(*conn),
+            _ => None,
+        });
+        routed.collect()
     }
 
     /// Handles the failure of the connection to another member. A request that awaits its reply

@@ -164,6 +164,7 @@ impl Member {
             choice,
             time: known.filter(|_| self.options.shards > 1),
             limit: None,
+            given: Vec::new(),
         };
         self.send_on(conn, forwarding);
     }

@@ -34,14 +34,16 @@ impl Member {
         self.drain_replica(now);
         let mut behind = Vec::new();
         for (conn, connection) in &mut self.connections {
+            let mut is_behind = matches!(connection.decoder.frame(), Ok(Some(_)));
             if let Some(apart) = &mut connection.apart {
                 apart.end();
-                if !connection.decoder.is_empty() {
-                    behind.push(*conn);
-                }
+                is_behind |= !connection.decoder.is_empty();
+            }
+            if is_behind {
+                behind.push(*conn);
             }
         }
-        // What was received behind a large message must not be executed later.
+        // What was received behind another message must not be executed later.
         behind.extend(self.abandoned_messages());
         for conn in behind {
             self.close(conn);

@@ -177,7 +177,7 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
             task::yield_now().await;
             peer.send_delayed();
         }
-        peer.set_full(shared.is_full(conn));
+        shared.note_room(conn, &peer);
         match peer.next().await {
             Next::End => break,
             Next::Turn => {}

@@ -15,7 +15,7 @@ mod slow;
 pub(super) use line::Towards;
 pub(super) use slow::Slowness;
 
-use super::Clock;
+use super::{Clock, READ_BYTES};
 use crate::{
     proxy::{self, HeaderCheck},
     tls::TlsSession,
@@ -37,6 +37,11 @@ pub(super) const ENOUGH_UNSENT_BYTES: usize = 1024 * 1024;
 /// addition to [`ENOUGH_UNSENT_BYTES`]. A stream of replies can reach this limit, because its
 /// replies do not wait for requests.
 const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// The room from which on a full connection is read again, in bytes: the one that each connection
+/// has if it waits and nothing is buffered. The member moves all bytes that it keeps to make room
+/// for the first read, which would take long if it had to be done for each one.
+const REFILL_BYTES: usize = 1024 * 1024;
 
 /// Counts the unsent bytes of all connections.
 #[derive(Debug, Default)]
@@ -190,10 +195,19 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Notes whether the member has no room for more bytes. When it has room again, the connection
-    /// gets a turn.
-    pub(super) fn set_full(&self, full: bool) {
-        self.full.set(full);
+    /// Notes how many bytes the member takes now. Without room for a read, the connection is full
+    /// until there is room for several. When there is more room, the connection gets a turn.
+    pub(super) fn note_room(&self, room: usize) {
+        let wanted = match self.full.get() {
+            true => REFILL_BYTES,
+            false => READ_BYTES,
+        };
+        self.full.set(room < wanted);
+    }
+
+    /// True while nothing is read because the member has no room.
+    pub(super) fn is_full(&self) -> bool {
+        self.full.get()
     }
 
     /// Returns the number of unsent bytes, delayed ones included.
@@ -438,6 +452,23 @@ mod tests {
             assert!(!peer.takes_more());
             assert_eq!(peer.unsent(), gauge.bytes());
             assert!(peer.unsent() > ENOUGH_UNSENT_BYTES);
+        });
+    }
+
+    #[test]
+    fn a_full_connection_is_read_again_when_there_is_room_for_several_reads() {
+        with_peer(async |peer, _| {
+            for (room, is_full) in [
+                (READ_BYTES, false),
+                (READ_BYTES - 1, true),
+                (READ_BYTES, true),
+                (REFILL_BYTES - 1, true),
+                (REFILL_BYTES, false),
+                (READ_BYTES, false),
+            ] {
+                peer.note_room(room);
+                assert_eq!(peer.is_full(), is_full, "{room} bytes");
+            }
         });
     }
 

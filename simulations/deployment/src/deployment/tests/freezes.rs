@@ -1,9 +1,15 @@
 //! Tests of members whose process is frozen for a while.
 
-use super::world::{World, send, set_of, standalone, with_primary};
+use super::{
+    parts::{begin, expensive, filled},
+    world::{World, send, set_of, standalone, with_primary},
+};
 use crate::deployment::{DeploymentOptions, MemberState};
-use bson::doc;
-use onionskin_core::address::Address;
+use bson::{doc, rawdoc};
+use onionskin_core::{
+    address::Address,
+    unstable::wire::{Flags, MessageWriter},
+};
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_secs(30);
@@ -161,4 +167,54 @@ fn a_member_that_shuts_down_does_not_end_while_it_is_frozen() {
     assert_ne!(world.deployment.state(1), Some(MemberState::Down));
     world.run_for(Duration::from_secs(2));
     assert_eq!(world.deployment.state(1), Some(MemberState::Down));
+}
+
+#[test]
+fn frozen_shards_execute_what_they_have_received_although_the_client_has_gone() {
+    let mut options = DeploymentOptions::sharded(vec![Address::tcp("m0", 27017)]);
+    options.shards = 2;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    for (shard, pause) in [(0, PAUSE), (1, 2 * PAUSE)] {
+        let place = world.deployment.place_in_shard(shard, 0);
+        let place = place.expect("a member");
+        world.deployment.freeze(world.now, place, pause);
+    }
+    let databases = ["left", "right"];
+    for database in databases {
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, 1, 0)
+            .flags(Flags::MORE_TO_COME)
+            .body(&rawdoc! {
+                "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 0 },
+                "$db": database,
+            })
+            .end();
+        world.send_bytes(conn, &bytes);
+    }
+    world.deployment.handle_disconnected(world.now, conn);
+    world.drain();
+    assert_eq!(world.deployment.connections(), 0);
+    world.run_for(2 * PAUSE);
+    let conn = world.connect(0);
+    for database in databases {
+        let count = doc! { "count": "c", "$db": database };
+        let reply = send(&mut world, conn, count);
+        assert_eq!(reply.get_i32("n").ok(), Some(1), "{database}: {reply}");
+    }
+}
+
+#[test]
+fn a_frozen_member_begins_no_long_query() {
+    let (mut world, conn, _) = filled();
+    let count = doc! { "count": "c", "query": expensive() };
+    begin(&mut world, conn, &count);
+    world.deployment.freeze(world.now, 0, PAUSE);
+    assert!(world.deployment.poll_long_query(world.now).is_none());
+    world.deployment.thaw(world.now, 0);
+    let job = world.deployment.poll_long_query(world.now);
+    let job = job.expect("the query after the pause");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    assert!(world.reply(conn).is_some());
 }

@@ -76,17 +76,22 @@ fn with_turns() -> (World, ConnId, usize) {
 fn large_and_small() -> Vec<u8> {
     let mut bytes = Vec::new();
     for (id, length) in [(1, 300 * 1024), (2, 10)] {
-        let insert = doc! {
-            "insert": "c", "documents": [{ "_id": id, "text": "x".repeat(length) }],
-            "writeConcern": { "w": 0 }, "$db": "d",
-        };
-        let body = RawDocumentBuf::try_from(&insert).expect("a command");
-        MessageWriter::begin(&mut bytes, id, 0)
-            .flags(Flags::MORE_TO_COME)
-            .body(&body)
-            .end();
+        add_insert(&mut bytes, id, length);
     }
     bytes
+}
+
+/// Appends the insert of a document with a text of this length, which has no reply.
+fn add_insert(bytes: &mut Vec<u8>, id: i32, length: usize) {
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": id, "text": "x".repeat(length) }],
+        "writeConcern": { "w": 0 }, "$db": "d",
+    };
+    let body = RawDocumentBuf::try_from(&insert).expect("a command");
+    MessageWriter::begin(bytes, id, 0)
+        .flags(Flags::MORE_TO_COME)
+        .body(&body)
+        .end();
 }
 
 /// Runs the jobs, and checks that both inserts were executed and that their connection was
@@ -200,4 +205,29 @@ fn messages_behind_one_that_is_being_decoded_have_no_effect_after_a_reset() {
         let other = world.connect(0);
         assert_eq!(count(&mut world, other), Some(0), "{has_left}");
     }
+}
+
+#[test]
+fn a_message_behind_a_write_that_has_paused_has_no_effect_after_a_reset() {
+    let (mut world, conn, others) = with_turns();
+    let mut bytes = sequence(1, Flags::MORE_TO_COME);
+    add_insert(&mut bytes, -1, 10);
+    world.send_bytes(conn, &bytes);
+    let job = world.deployment.poll_short_job().expect("a decoding");
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    assert!(world.deployment.has_parts(), "the insert has paused");
+    world.deployment.restore(world.now);
+    assert!(world.deployment.drop_data(world.now));
+    world.drain();
+    for _ in 0..20 {
+        while let Some(turn) = world.deployment.poll_turn() {
+            while world.deployment.next_turn(world.now, turn) {}
+        }
+        go_on(&mut world);
+    }
+    assert_eq!(world.closed, [conn]);
+    assert_eq!(world.deployment.connections(), others);
+    let other = world.connect(0);
+    assert_eq!(count(&mut world, other), Some(0));
 }

@@ -170,7 +170,7 @@ impl State {
     }
 
     /// Wakes the writes of connections that have room again.
-    fn wake_writers(&mut self) {
+    pub(super) fn wake_writers(&mut self) {
         while let Some((link, _)) = self.network.poll_writable() {
             if let Some(writer) = self
                 .pipes

@@ -107,9 +107,7 @@ impl SimRuntime {
 
     /// Calls a function that can change the deployment, for example set a fault of authentication.
     pub fn operate<T>(&self, action: impl FnOnce(&mut Deployment) -> T) -> T {
-        let mut state = self.shared.lock();
-        let state = &mut *state;
-        state.network.operate(state.now, action, &mut state.trace)
+        self.operate_now(|deployment, _| action(deployment))
     }
 
     /// Calls a function that can change the deployment, with the present time.
@@ -118,7 +116,10 @@ impl SimRuntime {
         let state = &mut *state;
         let now = state.now;
         let act = |deployment: &mut Deployment| action(deployment, now);
-        state.network.operate(now, act, &mut state.trace)
+        let result = state.network.operate(now, act, &mut state.trace);
+        // A member that goes on has room for what its clients write.
+        state.wake_writers();
+        result
     }
 
     /// Returns the number of connections that a client or a server still holds or that have

@@ -200,11 +200,22 @@ pub(super) fn error_of(incoming: &Incoming) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::world::runtime::Executor;
-    use futures_util::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use crate::world::{
+        runtime::{Executor, member_addresses},
+        setup,
+    };
+    use bson::rawdoc;
+    use futures_util::{
+        future::join,
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+    };
     use onionskin::Runtime as _;
-    use onionskin_core::{random::Seed, time::Instant};
-    use onionskin_deployment::identity::IdentityOptions;
+    use onionskin_core::{
+        random::Seed,
+        time::Instant,
+        unstable::wire::{Flags, MessageWriter},
+    };
+    use onionskin_deployment::{deployment::DeploymentOptions, identity::IdentityOptions};
     use std::{net::SocketAddr, time::Duration};
 
     #[test]
@@ -231,5 +242,45 @@ mod tests {
         };
         let limit = Instant::ZERO + Duration::from_secs(300);
         executor.run(limit, run).expect("the end in time");
+    }
+
+    #[test]
+    fn a_write_goes_on_when_a_frozen_member_is_let_go_on_between_two_events() {
+        let mut alone = DeploymentOptions::standalone(member_addresses(1).remove(0));
+        alone.limits.max_message_bytes = 100_000;
+        let executor = Executor::around(1, alone).expect("a world");
+        let runtime = executor.runtime(0);
+        let pause = Duration::from_secs(3600);
+        runtime.operate_now(|deployment, now| deployment.freeze(now, 0, pause));
+        // The pings have no reply, so that nothing else is in transit to the client.
+        let mut pings = Vec::new();
+        for id in 0..20 {
+            let ping = rawdoc! { "ping": 1, "comment": "x".repeat(90_000), "$db": "admin" };
+            MessageWriter::begin(&mut pings, id, 0)
+                .flags(Flags::MORE_TO_COME)
+                .body(&ping)
+                .end();
+        }
+        let run = async {
+            let found = runtime.resolve(&setup::host(0), setup::PORT).await;
+            let address = found.expect("an address").remove(0);
+            let mut stream = runtime.connect(address).await.expect("a connection");
+            let start = runtime.now();
+            let write = async {
+                for _ in 0..2 {
+                    stream.write_all(&pings).await.expect("written");
+                    runtime.sleep(Duration::from_secs(1)).await;
+                }
+            };
+            let thaw = async {
+                runtime.sleep(Duration::from_secs(10)).await;
+                runtime.operate_now(|deployment, now| deployment.thaw(now, 0));
+            };
+            join(write, thaw).await;
+            runtime.now() - start
+        };
+        let limit = Instant::ZERO + Duration::from_secs(300);
+        let took = executor.run(limit, run).expect("the end in time");
+        assert!((10.0..14.0).contains(&took.as_secs_f64()), "{took:?}");
     }
 }
