@@ -367,8 +367,8 @@ fn put_command_error(reply: &mut RawDocumentBuf, fault: &CommandError, is_refusa
     put_facts(reply, fault.topology_version, fault.base_backoff);
 }
 
-/// Appends the words of an error without a code that report a state change. The rest of its text can
-/// have data of the application.
+/// Appends the words of an error without a code that report a state change. The rest of its text
+/// can have data of the application.
 fn put_state_change(reply: &mut RawDocumentBuf, message: &str) {
     if let Some(words) = words_of_state_change(message) {
         reply.append(cstr!("errmsg"), words);

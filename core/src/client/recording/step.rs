@@ -11,7 +11,7 @@ const IS_CONNECT: u8 = 1;
 const IS_OPEN: u8 = 2;
 const HAS_FAILED: u8 = 4;
 
-/// What an input did to a connection.
+/// The effects of an input on a connection.
 #[derive(Debug, Default)]
 pub(in crate::client) struct ConnectionStep {
     /// True if the socket was connected, and false if bytes arrived.

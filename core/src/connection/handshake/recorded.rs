@@ -18,7 +18,7 @@ pub(super) struct Taken {
     more_to_come: bool,
 }
 
-/// What is kept of a message.
+/// The part of a message that is kept.
 enum Content {
     /// Of a reply to a command of authentication: only the step that follows.
     Step,

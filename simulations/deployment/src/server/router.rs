@@ -4,6 +4,7 @@
 use super::{
     Member, Output,
     apart::{LARGE, Task},
+    commands,
     connection::{Arrival, Connection, Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{integer, integer_field, owned},
@@ -112,8 +113,8 @@ impl Member {
         if request.name == "killAllSessions" {
             self.routing.transactions.clear();
         }
-        if request.name == "top" {
-            return Err(fault(59, "no such command: 'top'"));
+        if !commands::exists(&request.name, self.program.version.release, true) {
+            return Err(fault(59, format!("no such command: '{}'", request.name)));
         }
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")
@@ -416,7 +417,7 @@ pub(super) struct Relayed {
     changes: Option<Changes>,
 }
 
-/// What a router changes in a reply.
+/// The changes that a router makes to a reply.
 #[derive(Debug)]
 struct Changes {
     /// The unknown cursors of a `killCursors`.

@@ -3,6 +3,7 @@
 use super::{
     super::{
         parts::go_on,
+        shard_sets::catch_up,
         world::{World, send},
     },
     Client, TRANSIENT, client, fail, insert, set, succeed,

@@ -24,6 +24,10 @@ use std::{collections::BTreeMap, time::Duration};
 /// The error code of a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
+/// The text of the error of an operation whose server selector has panicked, as a world makes it do
+/// by the rate `panic`.
+const PANICKED: &str = "server selector panicked";
+
 /// Checks that each operation ended in time and without an error that must not occur, and that
 /// reads returned the right data.
 ///
@@ -65,7 +69,7 @@ pub fn check_history(
                     let message = format!("a write took effect before its retry: {entry}");
                     return fail(FailureKind::Correctness, message);
                 }
-                if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
+                if is_mishandled(error.kind()) {
                     let message = format!("an operation was mishandled: {entry}");
                     return fail(FailureKind::Correctness, message);
                 }
@@ -97,6 +101,11 @@ pub fn check_history(
         }
     }
     check_reads(history, browses_primary)
+}
+
+/// True for the errors that no operation of a world can have.
+fn is_mishandled(error: &ErrorKind) -> bool {
+    matches!(error, ErrorKind::InvalidArgument { message, .. } if !message.contains(PANICKED))
 }
 
 /// True for the errors that a late operation can have because of faults before healing. A broken
