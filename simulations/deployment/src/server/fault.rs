@@ -7,6 +7,10 @@ use bson::Document;
 /// have neither, in bytes.
 const MAX_REASONS_BYTES: usize = 1024 * 1024;
 
+/// The size of the details of a command's write errors, such as `keyValue`, after which further
+/// errors have none, in bytes. Each of many statements can fail because of the same large key.
+const MAX_DETAILS_BYTES: usize = 16 * 1024 * 1024;
+
 /// The error of a command that failed.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
@@ -35,20 +39,29 @@ impl Fault {
     }
 }
 
-/// The size of the messages and `errInfo` of a command's write errors, in bytes.
+/// The sizes of the parts of a command's write errors, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reasons(usize);
+pub(super) struct Reasons {
+    /// Those of the messages and `errInfo`.
+    reasons: usize,
+    /// Those of all fields besides the code and the message.
+    details: usize,
+}
 
 impl Reasons {
     /// Counts a write error. In a list that is too long, it loses its message, as on a server, and
-    /// its `errInfo`.
+    /// its `errInfo`. If the list has too many details, it loses all of its own.
     pub(super) fn count(&mut self, error: &mut StoreError) {
-        if self.0 > MAX_REASONS_BYTES {
+        if self.reasons > MAX_REASONS_BYTES {
             error.message.clear();
             error.details.remove("errInfo");
         }
+        if self.details > MAX_DETAILS_BYTES {
+            error.details.clear();
+        }
         let info = error.details.get_document("errInfo");
-        self.0 += error.message.len() + info.map_or(0, encoded_bytes);
+        self.reasons += error.message.len() + info.map_or(0, encoded_bytes);
+        self.details += encoded_bytes(&error.details);
     }
 }
 

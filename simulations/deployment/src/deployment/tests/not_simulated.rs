@@ -244,3 +244,23 @@ fn the_errors_of_a_write_have_messages_of_a_bounded_size() {
         assert_eq!(error.contains_key("errInfo"), has_message, "{error}");
     }
 }
+
+#[test]
+fn the_errors_of_a_write_have_keys_of_a_bounded_size() {
+    let (mut world, conn) = standalone();
+    let large = "x".repeat(1024 * 1024);
+    let insert = |copies: usize| {
+        doc! { "insert": "c", "documents": vec![doc! { "_id": &large }; copies], "ordered": false }
+    };
+    let first = send(&mut world, conn, insert(1));
+    assert_eq!(first.get_i32("n").ok(), Some(1), "{first}");
+    let reply = send(&mut world, conn, insert(20));
+    let errors = reply.get_array("writeErrors").expect("all fail");
+    assert_eq!(errors.len(), 20);
+    for (error, has_key) in [(errors.first(), true), (errors.last(), false)] {
+        let error = error.and_then(Bson::as_document).expect("an error");
+        assert_eq!(error.get_i32("code").ok(), Some(11000));
+        assert_eq!(error.contains_key("keyValue"), has_key);
+        assert!(error.get_str("errmsg").is_ok_and(|text| !text.is_empty()));
+    }
+}
