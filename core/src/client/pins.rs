@@ -11,7 +11,14 @@ use crate::{
     operation::{OperationId, Pin, PinHolder, PinId},
     pool::{Condition, ConnectionId, PinnedFor},
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What a connection is kept for, the class that outranks the others first (LB-44).
+const CLASSES: [PinnedFor; 3] = [
+    PinnedFor::Transaction,
+    PinnedFor::Cursor,
+    PinnedFor::Operation,
+];
 
 /// The entry of a connection that has a pin, or whose pin was released before its exchange was
 /// checked in.
@@ -19,10 +26,11 @@ use std::collections::{BTreeMap, VecDeque};
 struct Pinned {
     server: ServerId,
     pooled: ConnectionId,
-    /// The cursors that keep the connection, and at most one transaction (LB-41).
-    holders: Vec<PinHolder>,
+    /// The cursors that keep the connection, and at most one transaction (LB-41): the ids of the
+    /// pins of each of the [`CLASSES`].
+    holders: [BTreeSet<PinId>; 3],
     /// Pins that were released before the exchange that made them was checked in.
-    released_early: Vec<PinId>,
+    released_early: BTreeSet<PinId>,
     state: State,
     /// The operations that wait for the connection, oldest first.
     waiting: VecDeque<PinRequest>,
@@ -104,27 +112,40 @@ impl Pinned {
         Self {
             server,
             pooled,
-            holders: Vec::new(),
-            released_early: Vec::new(),
+            holders: Default::default(),
+            released_early: BTreeSet::new(),
             state: State::InUse { ends_alone: false },
             waiting: VecDeque::new(),
         }
     }
 
-    /// Returns what the connection is kept for. A transaction outranks its cursors (LB-44).
+    /// Returns what the connection is kept for.
     fn pinned_for(&self) -> PinnedFor {
-        let holders = self.holders.iter().map(|holder| holder.pinned_for);
-        holders.fold(PinnedFor::Operation, |pinned_for, next| {
-            match (pinned_for, next) {
-                (PinnedFor::Transaction, _) | (_, PinnedFor::Transaction) => PinnedFor::Transaction,
-                (PinnedFor::Cursor, _) | (_, PinnedFor::Cursor) => PinnedFor::Cursor,
-                (PinnedFor::Operation, PinnedFor::Operation) => PinnedFor::Operation,
-            }
-        })
+        let mut classes = CLASSES.iter().zip(&self.holders);
+        let first = classes.find(|(_, ids)| !ids.is_empty());
+        first.map_or(PinnedFor::Operation, |(class, _)| *class)
+    }
+
+    fn is_kept(&self) -> bool {
+        self.holders.iter().any(|ids| !ids.is_empty())
     }
 
     fn is_kept_by(&self, id: PinId) -> bool {
-        self.holders.iter().any(|holder| holder.id == id)
+        self.holders.iter().any(|ids| ids.contains(&id))
+    }
+
+    fn add(&mut self, holder: PinHolder) {
+        for (class, ids) in CLASSES.iter().zip(&mut self.holders) {
+            if *class == holder.pinned_for {
+                ids.insert(holder.id);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: PinId) {
+        for ids in &mut self.holders {
+            ids.remove(&id);
+        }
     }
 }
 
@@ -170,18 +191,18 @@ impl Pins {
         }
         match self.pinned.get_mut(&id.socket) {
             Some(pinned) if pinned.is_kept_by(id) => {
-                pinned.holders.retain(|holder| holder.id != id);
+                pinned.remove(id);
                 self.after_change(id.socket);
             }
             // The exchange that made the pin has not been checked in yet.
             Some(pinned) if matches!(pinned.state, State::InUse { .. }) => {
-                pinned.released_early.push(id)
+                pinned.released_early.insert(id);
             }
             Some(_) => {}
             None => {
                 if let Some((server, pooled)) = in_use(id.socket) {
                     let mut pinned = Pinned::new(server, pooled);
-                    pinned.released_early.push(id);
+                    pinned.released_early.insert(id);
                     self.pinned.insert(id.socket, pinned);
                 }
             }
@@ -194,7 +215,7 @@ impl Pins {
         let sockets: Vec<SocketId> = self.pinned.keys().copied().collect();
         for socket in sockets {
             if let Some(pinned) = self.pinned.get_mut(&socket) {
-                pinned.holders.clear();
+                pinned.holders = Default::default();
                 self.after_change(socket);
             }
         }
@@ -206,10 +227,11 @@ impl Pins {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
         let released_early = std::mem::take(&mut entry.released_early);
-        let kept = holders
-            .into_iter()
-            .filter(|k| !released_early.contains(&k.id));
-        entry.holders.extend(kept);
+        for holder in holders {
+            if !released_early.contains(&holder.id) {
+                entry.add(holder);
+            }
+        }
         let order = Order::PinFor(facts.server, facts.pooled, entry.pinned_for());
         self.orders.push_back(order);
     }
@@ -217,8 +239,7 @@ impl Pins {
     /// Returns true if a pin holder keeps the connection. Otherwise removes the entry of the
     /// connection.
     pub(super) fn keep_or_remove(&mut self, socket: SocketId) -> bool {
-        let is_kept = |pinned: &Pinned| !pinned.holders.is_empty();
-        if self.pinned.get(&socket).is_some_and(is_kept) {
+        if self.pinned.get(&socket).is_some_and(Pinned::is_kept) {
             return true;
         }
         self.pinned.remove(&socket);
@@ -277,14 +298,15 @@ impl Pins {
             return PinCheckOut::Refused(released_pin_error());
         };
         let ends_alone = request.ends_alone;
-        let is_stuck = matches!(pinned.state, State::InUse { ends_alone: false })
-            || pinned.waiting.iter().any(|waiting| !waiting.ends_alone);
+        let gives_up = request.can_move
+            && (matches!(pinned.state, State::InUse { ends_alone: false })
+                || pinned.waiting.iter().any(|waiting| !waiting.ends_alone));
         match &mut pinned.state {
             state @ State::Free(_) => match std::mem::replace(state, State::InUse { ends_alone }) {
                 State::Free(connection) => PinCheckOut::Connection(connection),
                 _ => PinCheckOut::Waiting(id.socket),
             },
-            State::InUse { .. } | State::Draining if request.can_move && is_stuck => {
+            State::InUse { .. } | State::Draining if gives_up => {
                 let message = "another command of the transaction uses its connection";
                 PinCheckOut::Refused(Error::network(NetworkFault::Other, message))
             }
@@ -321,7 +343,7 @@ impl Pins {
             return;
         };
         let (server, pooled) = (pinned.server, pinned.pooled);
-        if !pinned.holders.is_empty() {
+        if pinned.is_kept() {
             let order = Order::PinFor(server, pooled, pinned.pinned_for());
             self.orders.push_back(order);
             return;
@@ -356,7 +378,8 @@ impl Pins {
                 State::Draining => PinState::Draining,
                 State::Broken(_) => PinState::Broken,
             };
-            (socket, state, pinned.holders.len())
+            let holders: usize = pinned.holders.iter().map(BTreeSet::len).sum();
+            (socket, state, holders)
         })
     }
 }

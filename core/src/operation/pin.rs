@@ -15,7 +15,7 @@ use crate::{connection::SocketId, description::TopologyId, pool::PinnedFor};
 pub struct Pin(pub(crate) PinHolder);
 
 /// The id of a pin. No two pins have the same id, not even two pins of the same connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PinId {
     /// The id of the client that made the pin. The other fields are valid for this client only.
     pub(crate) client: TopologyId,

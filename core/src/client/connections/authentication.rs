@@ -73,21 +73,32 @@ impl Connections {
         &self.auth.caches
     }
 
-    /// Returns how long OCSP responders may take for a connection, which waits for the status of
-    /// its certificate. `usual` is the time if there is enough.
+    /// Returns how long OCSP responders may take for a connection. `usual` is the time if there is
+    /// enough.
+    pub(in crate::client) fn status_limit(
+        &self,
+        now: Instant,
+        id: SocketId,
+        usual: Duration,
+    ) -> Duration {
+        match self.state(id) {
+            Some(State::Driven(connection)) => connection.status_limit(now, usual),
+            _ => usual,
+        }
+    }
+
+    /// Sets the time limit of a connection that waits for OCSP responders.
     pub(in crate::client) fn wait_for_status(
         &mut self,
         now: Instant,
         id: SocketId,
         usual: Duration,
-    ) -> Duration {
-        let Some((connection, _)) = self.driven(id) else {
-            return usual;
-        };
-        let limit = connection.wait_for_status(now, usual);
-        let deadline = connection.deadline();
-        self.orders.push_back(Order::Limit(id, deadline));
-        limit
+    ) {
+        if let Some((connection, _)) = self.driven(id) {
+            connection.wait_for_status(now, usual);
+            let deadline = connection.deadline();
+            self.orders.push_back(Order::Limit(id, deadline));
+        }
     }
 
     /// Gives the status of a certificate to the connections that wait for it.

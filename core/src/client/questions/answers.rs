@@ -7,7 +7,7 @@ use crate::{
     client::{
         Answer, Client, QuestionId, Timer,
         connections::Role,
-        recording::{Kind, put_answer},
+        recording::{Kind, put_answer, put_step},
     },
     connection::SocketId,
     error::{DnsFailure, Error, ErrorKind, Wait},
@@ -171,9 +171,10 @@ impl Client {
     ) {
         let options = &self.settings.handshake;
         let usual = usual_limit(options.connect_timeout, options.timeout);
-        let limit = self.connections.wait_for_status(now, id, usual);
+        let limit = self.connections.status_limit(now, id, usual);
         let begun = self.questions.checks.begin(id, query, limit < usual / 2);
         if !matches!(begun, Begun::Known(_)) {
+            self.connections.wait_for_status(now, id, usual);
             // The answers of responders are not recorded.
             self.change_entry(Kind::Lacking, |_| {
                 Err("the check of a certificate by OCSP responders")
@@ -183,6 +184,7 @@ impl Client {
             Begun::Known(status) => {
                 self.connections
                     .handle_status(now, &[id], query.id(), status);
+                self.record_status(id);
             }
             Begun::Joined => {}
             Begun::Ask(requests) => {
@@ -192,6 +194,18 @@ impl Client {
                         .inquire(now, asker, Inquiry::Http(request), limit);
                 }
             }
+        }
+    }
+
+    /// Records what a status that was known at once did to its connection. The entry has the step
+    /// of the connection before that, which was still opening or has failed.
+    fn record_status(&mut self, id: SocketId) {
+        if !self.hides_bytes() {
+            return;
+        }
+        let step = self.connections.take_step(id, false);
+        if step.is_open || step.failure.is_some() {
+            self.change_entry(Kind::Step, |out| put_step(out, id, &step));
         }
     }
 

@@ -110,15 +110,24 @@ impl Connection {
         self.deadline
     }
 
-    /// Returns how long OCSP responders may take for the certificate of the server. That is
-    /// `usual`, and the deadline of the connection becomes later if necessary: a server could
-    /// otherwise avoid the check by a slow handshake. The check of a monitor has a fixed limit, so
-    /// the result is at most half of what is left of it, which becomes the deadline.
+    /// Returns how long OCSP responders may take for the certificate of the server: `usual`, and
+    /// for a monitor, whose check has a fixed limit, at most half of what is left of that.
+    pub(crate) fn status_limit(&self, now: Instant, usual: Duration) -> Duration {
+        if self.purpose != ConnectionPurpose::Monitor {
+            return usual;
+        }
+        let limit = self.options.connect_timeout;
+        let left = limit.map(|limit| limit.saturating_sub(now.saturating_since(self.began)));
+        left.map_or(usual, |left| usual.min(left / 2))
+    }
+
+    /// Begins to wait for OCSP responders, and returns how long they may take
+    /// ([`status_limit`](Self::status_limit)). The end of that becomes the deadline of a monitor's
+    /// connection. The deadline of another connection becomes later if necessary: a server could
+    /// otherwise avoid the check by a slow handshake.
     pub(crate) fn wait_for_status(&mut self, now: Instant, usual: Duration) -> Duration {
+        let limit = self.status_limit(now, usual);
         if self.purpose == ConnectionPurpose::Monitor {
-            let limit = self.options.connect_timeout;
-            let left = limit.map(|limit| limit.saturating_sub(now.saturating_since(self.began)));
-            let limit = left.map_or(usual, |left| usual.min(left / 2));
             self.deadline = now.checked_add(limit);
             return limit;
         }
@@ -126,7 +135,7 @@ impl Connection {
         if let (Some(deadline), Some(end)) = (&mut self.deadline, end) {
             *deadline = end.max(*deadline);
         }
-        usual
+        limit
     }
 
     /// Returns the certificate whose status a monitor's connection has waited for until its

@@ -234,6 +234,35 @@ fn releasing_the_pin_of_a_cursor_leaves_the_connection_pinned_by_its_transaction
 }
 
 #[test]
+fn a_connection_can_have_many_pins() {
+    // Quadratic work on this many pins would take minutes.
+    const PINS: usize = 100_000;
+    let mut world = world();
+    let (mut exchange, transaction) = pinned_transaction(&mut world);
+    let pin = |exchange: &mut Exchange| {
+        let pin = exchange.pin(PinnedFor::Cursor);
+        pin.expect("a load balancer")
+    };
+    let mut cursors: Vec<Pin> = (0..PINS).map(|_| pin(&mut exchange)).collect();
+    // Half of them are released before the exchange is checked in.
+    for pin in cursors.split_off(PINS / 2) {
+        world.client.release(world.now, pin);
+    }
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
+    assert_eq!(world.client.snapshot().pins[0].holders, 1 + PINS / 2);
+    take_events(&mut world);
+    for pin in cursors {
+        world.client.release(world.now, pin);
+    }
+    assert_eq!(world.client.snapshot().pins[0].holders, 1);
+    assert!(take_events(&mut world).is_empty());
+    world.client.release(world.now, transaction);
+    assert_eq!(take_events(&mut world), ["in 1"]);
+    assert!(world.client.snapshot().pins.is_empty());
+}
+
+#[test]
 fn a_pinned_connection_stays_pinned_after_a_failed_idle_check() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);

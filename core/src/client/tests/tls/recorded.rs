@@ -1,7 +1,10 @@
 //! Tests of recordings of clients with TLS.
 
 use super::{super::recordings::assert_same, *};
-use crate::operation::{CursorResources, SessionOptions, TransactionOptions, crud::Defaults};
+use crate::{
+    operation::{CursorResources, SessionOptions, TransactionOptions, crud::Defaults},
+    tls::tests::revocation::{RESPONDER, Response},
+};
 
 #[test]
 fn the_recording_of_a_client_with_tls_is_replayed_without_it() {
@@ -79,4 +82,35 @@ fn a_connection_that_cannot_begin_tls_is_replayed() {
     assert_eq!(harness::Peer::connect(&mut peer, socket), SocketUse::Closed);
     let file = peer.client.recording();
     assert_same(&file.expect("the client records itself"));
+}
+
+/// The status of the certificate is stapled at first and then cached, or nobody may be asked.
+#[test]
+fn a_certificate_about_which_nobody_is_asked_is_replayed() {
+    for is_stapled in [true, false] {
+        let authority = Authority::new();
+        let issued = Issued::new(&authority, &[RESPONDER], false);
+        let staple = Response::new(&authority).about(&issued, &authority);
+        let staple = is_stapled.then_some(staple);
+        let mut trust = authority.options();
+        trust.disable_ocsp_endpoint_check = Some(!is_stapled);
+        let mut scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued), staple);
+        scene.perform(ping());
+        scene.wait(Duration::from_secs(10));
+        assert!(scene.asked.is_empty() && scene.closed.is_empty());
+        scene.assert_replayed();
+    }
+}
+
+#[test]
+fn a_certificate_that_is_known_to_be_revoked_is_replayed() {
+    let authority = Authority::new();
+    let issued = Issued::new(&authority, &[RESPONDER], false);
+    let staple = Response::revoked(&authority).about(&issued, &authority);
+    let trust = authority.options();
+    let mut scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued), Some(staple));
+    // The next connection gets no staple.
+    scene.wait(Duration::from_secs(10));
+    assert!(scene.peers.len() > 1 && scene.closed.len() > 1 && scene.asked.is_empty());
+    scene.assert_replayed();
 }
