@@ -343,7 +343,9 @@ impl Member {
 fn labels_of(fault: &Fault, request: &Request, retryable: bool) -> Vec<String> {
     let code = fault.error.code;
     fault.labels.clone().unwrap_or_else(|| {
-        let labels = labels(request, Some(code), None, retryable);
+        let concern = fault.concern.as_ref();
+        let concern = concern.and_then(|concern| concern.get_i32("code").ok());
+        let labels = labels(request, Some(code), concern, retryable);
         match labels.is_empty() {
             true => overload::labels(code).unwrap_or_default(),
             false => labels,
