@@ -13,7 +13,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a connection is kept for, the class that outranks the others first (LB-44).
+/// The reasons to keep a connection, the class that outranks the others first (LB-44).
 const CLASSES: [PinnedFor; 3] = [
     PinnedFor::Transaction,
     PinnedFor::Cursor,
