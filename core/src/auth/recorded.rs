@@ -67,7 +67,7 @@ impl Kept {
         }
     }
 
-    /// Returns the number of keys with this name.
+    /// Returns the number that stands for this name of keys. A new name gets the next number.
     fn number(&mut self, name: KeyName) -> i64 {
         if let Some((_, number)) = self.names.iter().find(|(known, _)| *known == name) {
             return *number;

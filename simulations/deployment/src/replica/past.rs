@@ -33,7 +33,7 @@ impl Past {
         self.time
     }
 
-    /// Reverts at most this number of further changes. Returns true if none is left.
+    /// Reverts the next changes, at most this number of them. Returns true if no change is left.
     pub(crate) fn go_on(&mut self, mut most: usize) -> bool {
         while let Some(entry) = self.later.last() {
             let left = entry.changes.len() - self.reverted;

@@ -42,9 +42,9 @@ impl Fault {
 /// The sizes of the parts of a command's write errors, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reasons {
-    /// Those of the messages and `errInfo`.
+    /// The size of all messages and of the fields `errInfo`.
     reasons: usize,
-    /// Those of all fields besides the code and the message.
+    /// The size of all fields besides the code and the message, such as `keyValue`.
     details: usize,
 }
 

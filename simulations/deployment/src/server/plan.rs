@@ -91,7 +91,7 @@ impl Plan {
         self.stages.pop_front()
     }
 
-    /// Keeps a request to a shard of several members.
+    /// Keeps a request to a shard of several members, to send it again if the member fails.
     pub(super) fn keep(&mut self, member: usize, choice: Choice, bytes: Vec<u8>) {
         self.attempts.push(Attempt {
             member,

@@ -43,7 +43,7 @@ impl Member {
                 behind.push(*conn);
             }
         }
-        // What was received behind another message must not be executed later.
+        // A message that was received behind another one must not be executed after the reset.
         behind.extend(self.abandoned_messages());
         for conn in behind {
             self.close(conn);

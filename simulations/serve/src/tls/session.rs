@@ -23,7 +23,7 @@ pub(crate) struct Tls {
     config: Arc<ServerConfig>,
     /// The directory of the certificates.
     directory: PathBuf,
-    /// The same directory, unless the options name it.
+    /// Removes the directory at the end, unless the options name it.
     _temporary: Option<TemporaryDirectory>,
 }
 
@@ -50,7 +50,7 @@ impl Tls {
                 let nanos = since.unwrap_or_default().as_nanos();
                 let name = format!("onionskin-tls-{}-{number}-{nanos}", std::process::id());
                 let directory = std::env::temp_dir().join(name);
-                // One that exists belongs to somebody else.
+                // A directory that exists belongs to another process.
                 std::fs::create_dir(&directory)?;
                 let temporary = TemporaryDirectory(directory.clone());
                 (directory, Some(temporary))
